@@ -1,0 +1,63 @@
+// Judge: one case against a list of properties, in this process. Runs that several properties need
+// are made once; so is the reference.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/check/property.h"
+
+namespace shardproof {
+
+// Everything main knows, passed down.
+struct Tables {
+  std::vector<const Operator*> operators;
+  std::vector<const Mask*> masks;
+  std::vector<const Subject*> subjects;  // correct ones and mutants
+  std::vector<const Property*> properties;
+  std::vector<WorldEntry> worlds;
+  std::vector<DeviceEntry> devices;
+
+  Vocabulary vocabulary() const;
+  const Subject* subject(std::string_view name) const;    // null when unknown
+  const Property* property(std::string_view name) const;  // null when unknown
+};
+
+struct Judgement {
+  const Property* property = nullptr;
+  Verdict verdict;
+};
+
+struct CaseReport {
+  Case value;
+  std::vector<Judgement> judgements;   // empty when refused
+  VerdictKind overall = VerdictKind::kDiscarded;
+  std::string refusal;                 // the subject's reason
+  std::shared_ptr<const Run> base;     // null when refused
+
+  const Judgement* first_failure() const;
+};
+
+// The verdict of a case: its gravest judgement; vacuous when no property held, discarded when none
+// applied.
+VerdictKind overall(const std::vector<Judgement>& judgements);
+
+class Judge {
+ public:
+  explicit Judge(const Tables& tables);
+  ~Judge();
+
+  // `properties` empty: all in the table.
+  CaseReport judge(const Case& value, std::span<const Property* const> properties,
+                   const RunOptions& options = {});
+
+ private:
+  class Runs;
+
+  const Tables& tables_;
+  std::map<std::string, std::unique_ptr<World>, std::less<>> worlds_;
+};
+
+}  // namespace shardproof

@@ -1,0 +1,264 @@
+#include "harness/model/keys.h"
+
+#include <fmt/format.h>
+
+#include "harness/model/key_values.h"
+#include "harness/model/operator.h"
+#include "harness/model/require.h"
+
+namespace shardproof {
+namespace {
+
+std::string print_edit(const Case& value) {
+  const Problem& problem = value.problem;
+  if (problem.edit == Edit::kNone) return "";
+  const std::string name(names_of_edit()[static_cast<std::size_t>(problem.edit)]);
+  return problem.edit == Edit::kFrom ? fmt::format("{}:{}", name, problem.edit_at) : name;
+}
+
+void parse_edit(std::string_view text, Case& value, const Vocabulary&) {
+  const auto colon = text.find(':');
+  value.problem.edit = static_cast<Edit>(parse_name(text.substr(0, colon), names_of_edit()));
+  const bool has_position = value.problem.edit == Edit::kFrom;
+  if (has_position != (colon != std::string_view::npos)) {
+    throw Error(fmt::format("'{}' is not of the form none, from:position or hidden_nan", text));
+  }
+  value.problem.edit_at = has_position ? parse_index(text.substr(colon + 1)) : 0;
+}
+
+std::string print_real(double value) { return value == 0 ? "" : fmt::format("{}", value); }
+
+std::span<const std::string_view> dtype_names() {
+  static const auto names = [] {
+    std::vector<std::string_view> result;
+    for (DType type : all_dtypes()) result.push_back(format(type).name);
+    return result;
+  }();
+  return names;
+}
+
+std::span<const std::string_view> layout_names() {
+  static const auto names = [] {
+    std::vector<std::string_view> result;
+    for (Layout layout : all_layouts()) result.push_back(name(layout));
+    return result;
+  }();
+  return names;
+}
+
+constexpr std::string_view kNoYes[] = {"no", "yes"};
+
+// A key that is one whole number of the problem.
+template <Index Problem::*kMember, Index kMinimum = 0>
+Key number(std::string_view name, bool required = true) {
+  return {.name = name,
+          .required = required,
+          .print = [](const Case& c) { return fmt::format("{}", c.problem.*kMember); },
+          .parse = [](std::string_view text, Case& c,
+                      const Vocabulary&) { c.problem.*kMember = parse_index(text, kMinimum); },
+          .copy = [](const Problem& from, Problem& to) { to.*kMember = from.*kMember; }};
+}
+
+// A key that chooses one of a list of names; the first is the default of an optional key.
+template <auto kMember, std::span<const std::string_view> (*kNames)()>
+Key choice(std::string_view name, bool required) {
+  using Enum = std::remove_cvref_t<decltype(std::declval<Problem>().*kMember)>;
+  Key key{.name = name,
+          .required = required,
+          .print =
+              [](const Case& c) {
+                return std::string(kNames()[static_cast<std::size_t>(c.problem.*kMember)]);
+              },
+          .parse =
+              [](std::string_view text, Case& c, const Vocabulary&) {
+                c.problem.*kMember = static_cast<Enum>(parse_name(text, kNames()));
+              },
+          .copy = [](const Problem& from, Problem& to) { to.*kMember = from.*kMember; }};
+  if (!required) {
+    key.print = [](const Case& c) {
+      const auto index = static_cast<std::size_t>(c.problem.*kMember);
+      return index == 0 ? std::string() : std::string(kNames()[index]);
+    };
+  }
+  return key;
+}
+
+// A key that is a positive number, or absent.
+template <double Problem::*kMember>
+Key real(std::string_view name) {
+  return {.name = name,
+          .required = false,
+          .print = [](const Case& c) { return print_real(c.problem.*kMember); },
+          .parse = [](std::string_view text, Case& c,
+                      const Vocabulary&) { c.problem.*kMember = parse_real(text); },
+          .copy = [](const Problem& from, Problem& to) { to.*kMember = from.*kMember; }};
+}
+
+// A key of the placement that is one name of a table.
+template <std::string Placement::*kMember, std::vector<std::string_view> Vocabulary::*kNames>
+Key placement_name(std::string_view name) {
+  return {.name = name,
+          .placement = true,
+          .print = [](const Case& c) { return c.placement.*kMember; },
+          .parse =
+              [](std::string_view text, Case& c, const Vocabulary& vocabulary) {
+                const auto& names = vocabulary.*kNames;
+                c.placement.*kMember = names[parse_name(text, names)];
+              },
+          .copy = nullptr};
+}
+
+Key heads_key() {
+  return {.name = "heads",
+          .print = [](const Case& c) { return print_pair(c.problem.heads, c.problem.kv_heads); },
+          .parse = [](std::string_view text, Case& c,
+                      const Vocabulary&) { parse_pair(text, c.problem.heads, c.problem.kv_heads); },
+          .copy =
+              [](const Problem& from, Problem& to) {
+                to.heads = from.heads;
+                to.kv_heads = from.kv_heads;
+              }};
+}
+
+Key dim_key() {
+  return {.name = "dim",
+          .print = [](const Case& c) { return print_pair(c.problem.dim, c.problem.dim_v); },
+          .parse = [](std::string_view text, Case& c,
+                      const Vocabulary&) { parse_pair(text, c.problem.dim, c.problem.dim_v); },
+          .copy =
+              [](const Problem& from, Problem& to) {
+                to.dim = from.dim;
+                to.dim_v = from.dim_v;
+              }};
+}
+
+Key mask_key() {
+  return {.name = "mask",
+          .print = [](const Case& c) { return c.problem.mask.text(); },
+          .parse =
+              [](std::string_view text, Case& c, const Vocabulary& vocabulary) {
+                c.problem.mask = parse_mask(text, vocabulary.masks);
+              },
+          .copy = [](const Problem& from, Problem& to) { to.mask = from.mask; }};
+}
+
+Key gated_key() {
+  return {.name = "gated",
+          .required = false,
+          .print = [](const Case& c) { return std::string(c.problem.gated ? "yes" : ""); },
+          .parse = [](std::string_view text, Case& c,
+                      const Vocabulary&) { c.problem.gated = parse_name(text, kNoYes) == 1; },
+          .copy = [](const Problem& from, Problem& to) { to.gated = from.gated; }};
+}
+
+Key dtype_key() {
+  return {.name = "dtype",
+          .print = [](const Case& c) { return std::string(format(c.problem.dtype).name); },
+          .parse =
+              [](std::string_view text, Case& c, const Vocabulary&) {
+                c.problem.dtype = all_dtypes()[parse_name(text, dtype_names())];
+              },
+          .copy = [](const Problem& from, Problem& to) { to.dtype = from.dtype; }};
+}
+
+Key seed_key() {
+  return {.name = "seed",
+          .print = [](const Case& c) { return fmt::format("{:x}", c.problem.seed); },
+          .parse = [](std::string_view text, Case& c,
+                      const Vocabulary&) { c.problem.seed = parse_seed(text); },
+          .copy = [](const Problem& from, Problem& to) { to.seed = from.seed; }};
+}
+
+Key edit_key() {
+  return {.name = "edit",
+          .required = false,
+          .print = print_edit,
+          .parse = parse_edit,
+          .copy = [](const Problem& from, Problem& to) {
+            to.edit = from.edit;
+            to.edit_at = from.edit_at;
+          }};
+}
+
+Key mesh_key() {
+  return {.name = "mesh",
+          .placement = true,
+          .print = [](const Case& c) { return c.placement.mesh.text(); },
+          .parse = [](std::string_view text, Case& c,
+                      const Vocabulary&) { c.placement.mesh = parse_mesh(text); },
+          .copy = nullptr};
+}
+
+Key layout_key() {
+  return {.name = "layout",
+          .placement = true,
+          .required = false,
+          .print =
+              [](const Case& c) {
+                const bool plain = c.placement.layout == Layout::kContiguous;
+                return plain ? std::string() : std::string(name(c.placement.layout));
+              },
+          .parse =
+              [](std::string_view text, Case& c, const Vocabulary&) {
+                c.placement.layout = all_layouts()[parse_name(text, layout_names())];
+              },
+          .copy = nullptr};
+}
+
+Key schedule_key() {
+  return {.name = "schedule",
+          .placement = true,
+          .required = false,
+          .print =
+              [](const Case& c) {
+                return c.placement.schedule ? fmt::format("{:x}", c.placement.schedule) : "";
+              },
+          .parse = [](std::string_view text, Case& c,
+                      const Vocabulary&) { c.placement.schedule = parse_seed(text); },
+          .copy = nullptr};
+}
+
+}  // namespace
+
+std::span<const Key> all_keys() {
+  static const std::vector<Key> keys{
+      number<&Problem::batch>("batch"),
+      number<&Problem::tokens>("tokens"),
+      number<&Problem::q>("q"),
+      number<&Problem::kv>("kv"),
+      number<&Problem::features>("features"),
+      heads_key(),
+      dim_key(),
+      mask_key(),
+      choice<&Problem::bias, names_of_score_bias>("bias", false),
+      real<&Problem::scale>("scale"),
+      real<&Problem::softcap>("softcap"),
+      number<&Problem::hidden>("hidden"),
+      number<&Problem::outputs>("outputs"),
+      choice<&Problem::activation, names_of_activation>("activation", true),
+      gated_key(),
+      choice<&Problem::collective, names_of_collective>("collective", true),
+      number<&Problem::parts, 1>("parts"),
+      number<&Problem::count>("count"),
+      number<&Problem::root>("root", false),
+      dtype_key(),
+      choice<&Problem::data, names_of_recipe>("data", true),
+      seed_key(),
+      edit_key(),
+      placement_name<&Placement::world, &Vocabulary::worlds>("world"),
+      placement_name<&Placement::device, &Vocabulary::devices>("device"),
+      mesh_key(),
+      layout_key(),
+      schedule_key(),
+  };
+  return keys;
+}
+
+const Key* find_key(std::string_view name) {
+  for (const Key& key : all_keys()) {
+    if (key.name == name) return &key;
+  }
+  return nullptr;
+}
+
+}  // namespace shardproof

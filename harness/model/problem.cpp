@@ -1,0 +1,53 @@
+#include "harness/model/problem.h"
+
+#include <array>
+#include <cmath>
+
+namespace shardproof {
+namespace {
+
+constexpr std::array<std::string_view, 3> kBiases{"none", "alibi", "dense"};
+constexpr std::array<std::string_view, 4> kActivations{"relu", "gelu", "gelu_tanh", "silu"};
+constexpr std::array<std::string_view, 6> kCollectives{"all_reduce", "all_gather", "reduce_scatter",
+                                                       "all_to_all", "broadcast",  "ring_shift"};
+constexpr std::array<std::string_view, 10> kRecipes{
+    "normal", "heavy_tailed", "peaked",        "ramped",  "cancellation",
+    "tiny",   "huge",         "constant_rows", "integer", "coordinates"};
+constexpr std::array<std::string_view, 3> kEdits{"none", "from", "hidden_nan"};
+
+double as_accumulator(const Problem& problem, double value) {
+  return round_to(accumulator_of(problem.dtype), value);
+}
+
+}  // namespace
+
+std::span<const std::string_view> names_of_score_bias() { return kBiases; }
+std::span<const std::string_view> names_of_activation() { return kActivations; }
+std::span<const std::string_view> names_of_collective() { return kCollectives; }
+std::span<const std::string_view> names_of_recipe() { return kRecipes; }
+std::span<const std::string_view> names_of_edit() { return kEdits; }
+
+double effective_scale(const Problem& problem) {
+  const double scale =
+      problem.scale != 0 ? problem.scale : 1 / std::sqrt(static_cast<double>(problem.dim));
+  return as_accumulator(problem, scale);
+}
+
+double effective_softcap(const Problem& problem) {
+  return as_accumulator(problem, problem.softcap);
+}
+
+MaskArguments mask_arguments(const Problem& problem) {
+  return {problem.q, problem.kv, problem.mask.a, problem.mask.b, problem.seed};
+}
+
+bool visible(const Problem& problem, Index batch, Index query, Index key) {
+  return problem.mask.mask->visible(mask_arguments(problem), batch, query, key);
+}
+
+double alibi_slope(const Problem& problem, Index head) {
+  const double exponent = -8.0 * static_cast<double>(head + 1) / static_cast<double>(problem.heads);
+  return round_to(DType::kBf16, std::exp2(exponent));
+}
+
+}  // namespace shardproof

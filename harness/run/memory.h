@@ -1,0 +1,55 @@
+// Memory: one rank's tensors. Recycles blocks from case to case, poisons what it hands out, checks
+// the guard bands, and counts what is alive, so that residency is measured and not believed.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/run/tensor.h"
+
+namespace shardproof {
+
+class Memory {
+ public:
+  static constexpr std::size_t kGuardBytes = 64;
+
+  // A poisoned tensor: every element holds a NaN whose bits no arithmetic produces.
+  Tensor allocate(std::string_view name, DType dtype, const Shape& shape);
+
+  // Whether any element still holds the poison; the first such row-major position, or -1.
+  static Index first_unwritten(const View& view);
+  static void poison(const View& view);
+
+  // Marks the tensor that owns `view` as one that received k or v blocks from another rank.
+  void mark_received(const View& view);
+  Index peak_received_bytes() const { return peak_received_bytes_; }
+  Index peak_bytes() const { return peak_bytes_; }
+
+  // Names of tensors whose guard bands were overwritten, in the order in which it was found.
+  // Live tensors are checked now, dead ones were checked when they died.
+  std::vector<std::string> broken_guards() const;
+
+  // Forgets counters and findings before the next case. No tensor may be alive.
+  void reset();
+
+  Memory();
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+ private:
+  friend class Tensor;
+  struct Block;
+  void free(std::size_t block);
+
+  std::vector<Block> blocks_;
+  std::vector<std::size_t> unused_;
+  std::vector<std::string> broken_;
+  Index live_bytes_ = 0;
+  Index peak_bytes_ = 0;
+  Index received_bytes_ = 0;
+  Index peak_received_bytes_ = 0;
+};
+
+}  // namespace shardproof

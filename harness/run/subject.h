@@ -1,0 +1,53 @@
+// Subject: an implementation under test, or a mutant of one: a plain struct of a name and stateless
+// functions, so that it runs in every world. Sharding is declared, not performed: the rank builds
+// shards from it, the world assembles outputs by it, and replicas are compared bit for bit.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/model/case.h"
+#include "harness/model/contract.h"
+#include "harness/run/rank.h"
+
+namespace shardproof {
+
+// What makes a subject a mutant: one deliberate fault of a known kind.
+struct Fault {
+  std::string_view kind;    // "K25" in the table of bug kinds
+  std::string_view killer;  // the property that must falsify it
+  std::string_view says;    // the fault in one line
+};
+
+struct Subject {
+  std::string_view name;
+  std::string_view op;  // name of the operator it implements
+  std::string_view summary;
+  std::vector<std::string_view> axes;  // mesh axes it can be cut along; empty: one rank
+  bool uses_layout = false;
+
+  // Precision, determinism and partitions promised for this case.
+  Contract (*contract)(const Case& value) = nullptr;
+
+  // What `rank` may cost in this case.
+  Cost (*cost)(const Case& value, int rank) = nullptr;
+
+  // Why it cannot run this case, or an empty string.
+  std::string (*unsupported)(const Case& value) = nullptr;
+
+  // Changes the placement (and where the two depend on each other, the problem) of a drawn case
+  // into one that is supported where that is possible. May be null.
+  void (*adapt)(Case& value) = nullptr;
+
+  // The global indices of each dimension of `tensor` that `rank` holds.
+  Shard (*shard)(const Case& value, const TensorSpec& tensor, int rank) = nullptr;
+
+  void (*forward)(Rank& rank) = nullptr;
+  void (*backward)(Rank& rank) = nullptr;
+
+  const Fault* fault = nullptr;  // null for a correct subject
+};
+
+}  // namespace shardproof

@@ -1,0 +1,101 @@
+// World: starts the ranks of one case, runs the subject on them and says how it ended. Outcome
+// holds facts; whether they are allowed is for properties to judge.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/run/subject.h"
+#include "harness/run/trace.h"
+
+namespace shardproof {
+
+enum class Ending {
+  kCompleted,
+  kDeadlocked,  // no rank could go on; the message is the wait-for graph
+  kMismatched,  // ranks disagreed about a communication; the message names both
+  kThrew,       // the subject threw
+  kCrashed,     // its process died
+  kTimedOut,
+};
+std::string_view name(Ending ending);
+
+// Something seen on a rank that no subject may do.
+enum class Breach {
+  kGuardBand,        // wrote outside a tensor
+  kUnwritten,        // left poison in an output
+  kInputChanged,     // wrote to an input
+  kReplicasDiffer,   // an element held by several ranks has different bits
+  kLeakedRequest,    // ended with a send or receive that was never waited for
+  kInFlightChanged,  // wrote to a send buffer in flight
+};
+std::string_view name(Breach breach);
+
+struct Finding {
+  Breach breach = Breach::kGuardBand;
+  int rank = 0;
+  std::string tensor;
+  Index element = -1;  // global row-major position where it makes sense
+  std::string detail;
+};
+
+// One output or gradient put together from the shards. Elements that no rank held are NaN.
+struct Gathered {
+  TensorSpec spec;
+  std::vector<double> got;
+};
+
+// What one rank held of one output, for reports and goldens.
+struct KeptShard {
+  std::string tensor;
+  int rank = 0;
+  Shard shard;
+  std::vector<double> values;  // row-major over the shard
+};
+
+struct RankFacts {
+  Meter meter;
+  Index peak_bytes = 0;
+  Index peak_received_bytes = 0;
+  double finished_at = 0;  // virtual seconds
+};
+
+struct Outcome {
+  Ending ending = Ending::kCompleted;
+  std::string message;
+  std::vector<Gathered> tensors;  // outputs and gradients, in the operator's order
+  std::vector<Finding> findings;
+  std::vector<RankFacts> ranks;
+  Trace trace;
+  std::vector<KeptShard> shards;  // only when asked for
+
+  const Gathered* find(std::string_view tensor) const;
+};
+
+struct RunOptions {
+  bool keep_shards = false;
+};
+
+class World {
+ public:
+  virtual ~World() = default;
+  virtual Outcome run(const Case& value, const Subject& subject, const RunOptions& options) = 0;
+};
+
+// Entries of the tables of devices and worlds.
+struct DeviceEntry {
+  std::string_view name;
+  std::string_view summary;
+  std::string (*unavailable)();       // why it cannot run here, or an empty string
+  std::unique_ptr<Device> (*make)();  // one per rank
+};
+
+struct WorldEntry {
+  std::string_view name;
+  std::string_view summary;
+  std::string (*unavailable)();
+  std::unique_ptr<World> (*make)(std::vector<DeviceEntry> devices);
+};
+
+}  // namespace shardproof

@@ -1,0 +1,26 @@
+# Turns every *.mutant in this folder into a subject: the correct subject's source with a few lines
+# replaced, in a namespace of its own. See tool/make_mutant.cpp for the format.
+
+add_executable(make_mutant parallel_impls/mutants/tool/make_mutant.cpp)
+
+file(GLOB mutant_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/parallel_impls/mutants/*.mutant)
+file(GLOB subject_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/parallel_impls/*.cpp
+     ${PROJECT_SOURCE_DIR}/parallel_impls/*.h)
+set(mutant_directory ${PROJECT_BINARY_DIR}/mutants)
+set(mutant_table "// Generated: one line a file in parallel_impls/mutants.\n")
+set(mutant_sources)
+foreach(file IN LISTS mutant_files)
+  get_filename_component(name ${file} NAME_WE)
+  string(APPEND mutant_table "MUTANT(${name})\n")
+  add_custom_command(
+    OUTPUT ${mutant_directory}/${name}.cpp
+    COMMAND make_mutant ${file} ${PROJECT_SOURCE_DIR} ${mutant_directory}/${name}.cpp
+    DEPENDS make_mutant ${file} ${subject_files}
+    COMMENT "Mutant ${name}")
+  list(APPEND mutant_sources ${mutant_directory}/${name}.cpp)
+endforeach()
+file(CONFIGURE OUTPUT ${mutant_directory}/mutants.def CONTENT "${mutant_table}")
+target_sources(parallel_impls PRIVATE ${mutant_sources})
+# Mutants need no speed, and their faults leave some names unused.
+set_source_files_properties(${mutant_sources} PROPERTIES COMPILE_OPTIONS "-O1;-Wno-unused")
+target_include_directories(parallel_impls PRIVATE ${mutant_directory})
