@@ -39,7 +39,8 @@ struct Golden {
 Golden make_golden(const CaseReport& report, const Judgement& failure,
                    std::map<std::string, std::string> environment);
 
-// Writes the whole file or nothing: temporary name, fsync, rename, fsync of the folder. Throws Error.
+// Writes the whole file or nothing: temporary name, fsync, rename, fsync of the folder. Throws
+// Error.
 void write_golden(const std::filesystem::path& path, const Golden& golden);
 
 // Reads a file that may be foreign or damaged, in a child process with limits. Throws Error.

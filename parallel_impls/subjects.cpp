@@ -4,8 +4,8 @@ namespace shardproof {
 
 #define SUBJECT(name) const Subject& name();
 #define MUTANT(name) const Subject& name();
-#include "parallel_impls/subjects.def"
 #include "mutants.def"
+#include "parallel_impls/subjects.def"
 #undef SUBJECT
 #undef MUTANT
 
@@ -13,8 +13,8 @@ std::vector<const Subject*> all_subjects() {
   return {
 #define SUBJECT(name) &name(),
 #define MUTANT(name) &name(),
-#include "parallel_impls/subjects.def"
 #include "mutants.def"
+#include "parallel_impls/subjects.def"
 #undef SUBJECT
 #undef MUTANT
   };

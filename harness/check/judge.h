@@ -32,10 +32,10 @@ struct Judgement {
 
 struct CaseReport {
   Case value;
-  std::vector<Judgement> judgements;   // empty when refused
+  std::vector<Judgement> judgements;  // empty when refused
   VerdictKind overall = VerdictKind::kDiscarded;
-  std::string refusal;                 // the subject's reason
-  std::shared_ptr<const Run> base;     // null when refused
+  std::string refusal;              // the subject's reason
+  std::shared_ptr<const Run> base;  // null when refused
 
   const Judgement* first_failure() const;
 };
@@ -55,6 +55,8 @@ class Judge {
 
  private:
   class Runs;
+
+  Verdict judge_one(const Property& property, Runs& runs);
 
   const Tables& tables_;
   std::map<std::string, std::unique_ptr<World>, std::less<>> worlds_;

@@ -16,6 +16,55 @@ bool is_failure(VerdictKind kind) {
          kind == VerdictKind::kDeadlocked || kind == VerdictKind::kTimedOut;
 }
 
+Verdict Verdict::discarded(std::string why) {
+  Verdict result;
+  result.kind = VerdictKind::kDiscarded;
+  result.message = std::move(why);
+  return result;
+}
+
+Verdict Verdict::vacuous(std::string why) {
+  Verdict result;
+  result.kind = VerdictKind::kVacuous;
+  result.message = std::move(why);
+  return result;
+}
+
+Verdict Verdict::falsified(std::string_view symptom, std::string message) {
+  Verdict result;
+  result.kind = VerdictKind::kFalsified;
+  result.symptom = symptom;
+  result.message = std::move(message);
+  return result;
+}
+
+Verdict verdict_of_ending(const Outcome& outcome) {
+  Verdict result;
+  switch (outcome.ending) {
+    case Ending::kCompleted:
+      return result;
+    case Ending::kDeadlocked:
+      result.kind = VerdictKind::kDeadlocked;
+      break;
+    case Ending::kMismatched:
+      result.kind = VerdictKind::kFalsified;
+      result.symptom = "ranks disagree";
+      break;
+    case Ending::kThrew:
+      result.kind = VerdictKind::kCrashed;
+      result.symptom = "threw";
+      break;
+    case Ending::kCrashed:
+      result.kind = VerdictKind::kCrashed;
+      break;
+    case Ending::kTimedOut:
+      result.kind = VerdictKind::kTimedOut;
+      break;
+  }
+  result.message = outcome.message;
+  return result;
+}
+
 std::string_view name(Family family) {
   static constexpr std::array<std::string_view, 5> kNames{"oracle", "invariance", "metamorphic",
                                                           "determinism", "contract"};

@@ -39,9 +39,13 @@ struct Verdict {
   double bound = 0;
 
   static Verdict holds() { return {}; }
-  static Verdict discarded(std::string why) { return {VerdictKind::kDiscarded, std::move(why)}; }
-  static Verdict vacuous(std::string why) { return {VerdictKind::kVacuous, std::move(why)}; }
+  static Verdict discarded(std::string why);
+  static Verdict vacuous(std::string why);
+  static Verdict falsified(std::string_view symptom, std::string message);
 };
+
+// What a run that did not complete says by its ending alone; holds when it completed.
+Verdict verdict_of_ending(const Outcome& outcome);
 
 // One run and what is needed to judge it.
 struct Run {
@@ -51,8 +55,11 @@ struct Run {
   Outcome outcome;
 
   // The reference's answer with bounds for this run's contract. Computed on first use, and again
-  // when more effort is asked for.
+  // when more effort is asked for, which ends the life of what was returned before.
   std::function<const Expected&(Effort)> expected;
+
+  // What the subject promises for each rank. Computed on first use.
+  std::function<const std::vector<Cost>&()> costs;
 };
 
 // A property's base run and, in the order of Property::variants, the other runs it asked for.
@@ -72,10 +79,13 @@ struct Property {
   // Why the claim says nothing about this case, or an empty string. May be null: always applies.
   std::string (*inapplicable)(const Case& value, const Subject& subject) = nullptr;
 
-  // The further cases to run. May be null: none. Called only where the property applies.
+  // The further cases to run; of the same subject. May be null: none. Called only where the
+  // property applies. Cases that are not supported are left out; when none remains, the case is
+  // discarded. A case equal to `value` is a run of its own, other equal cases share one.
   std::vector<Case> (*variants)(const Case& value, const Subject& subject) = nullptr;
 
-  // Called only when every run it named completed, unless `judges_endings`.
+  // Called only when every run it named completed, unless `judges_endings`. A variant that did not
+  // complete falsifies the property by its ending.
   Verdict (*judge)(const Evidence& evidence) = nullptr;
 
   // Judges runs that did not complete, too.

@@ -70,6 +70,10 @@ void parse_keys(std::span<const std::string_view> pairs, std::span<const std::st
   }
 }
 
+bool names_key(const Operator& op, std::string_view name) {
+  return std::find(op.keys.begin(), op.keys.end(), name) != op.keys.end();
+}
+
 }  // namespace
 
 std::string to_text(const Problem& problem) {
@@ -122,6 +126,8 @@ Case parse_case(std::string_view text, const Vocabulary& vocabulary) {
   parse_keys(std::span(problem).subspan(1), op->keys, fmt::format("operator {}", op->name), value,
              vocabulary);
   parse_keys(std::span(placement).subspan(1), placement_keys(), "the placement", value, vocabulary);
+  // Self-attention: the keys are the queries' own tokens.
+  if (names_key(*op, "q") && !names_key(*op, "kv")) value.problem.kv = value.problem.q;
   if (const std::string rule = broken_rule(value); !rule.empty()) {
     throw Error(fmt::format("case: {}", rule));
   }

@@ -35,7 +35,10 @@ std::uint32_t round_bits(std::uint32_t bits, int dropped) {
 }  // namespace
 
 double Format::u() const { return std::ldexp(1.0, -precision); }
-double Format::eta() const { return std::ldexp(1.0, minimum_exponent - precision); }
+// Of f64 itself half the smallest subnormal is no number: twice that, then.
+double Format::eta() const {
+  return std::max(std::ldexp(1.0, minimum_exponent - precision), 0x1p-1074);
+}
 double Format::minimum_normal() const { return std::ldexp(1.0, minimum_exponent); }
 
 const Format& format(DType type) { return kFormats[static_cast<std::size_t>(type)]; }

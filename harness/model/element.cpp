@@ -58,14 +58,15 @@ class Drawer {
     for (int d = spec.token_dimension + 1; spec.token_dimension >= 0 && d <= last; ++d) {
       token_stride_ *= std::max<Index>(spec.shape[d], 1);
     }
-    weight_scale_ = spec.role == Role::kWeight
-                        ? 1 / std::sqrt(static_cast<double>(std::max<Index>(spec.shape[0], 1)))
-                        : 1;
+    // Weights shrink with the number of terms that their product sums; integers stay integers.
+    if (spec.role == Role::kWeight && problem.data != DataRecipe::kInteger) {
+      scale_ = 1 / std::sqrt(static_cast<double>(std::max<Index>(spec.shape[0], 1)));
+    }
   }
 
   double operator()(Index position) const {
     if (is_hidden_nan(position)) return std::numeric_limits<double>::quiet_NaN();
-    return rounded(weight_scale_ * raw(position));
+    return rounded(scale_ * raw(position));
   }
 
  private:
@@ -73,10 +74,12 @@ class Drawer {
     return position / token_stride_ % std::max<Index>(tokens_, 1);
   }
 
-  std::uint64_t bits(Index position) const {
-    std::uint64_t base = base_;
-    if (is_edited(position)) base = mix(base + kGolden);
-    return mix(base + static_cast<std::uint64_t>(position) * kGolden);
+  std::uint64_t bits(Index position) const { return bits(position, position); }
+
+  // The draw number `counter` for the element at `position`.
+  std::uint64_t bits(Index position, Index counter) const {
+    const std::uint64_t base = is_edited(position) ? mix(base_ + kGolden) : base_;
+    return mix(base + static_cast<std::uint64_t>(counter) * kGolden);
   }
 
   bool is_edited(Index position) const {
@@ -115,7 +118,7 @@ class Drawer {
       case DataRecipe::kHuge:
         return huge(n);
       case DataRecipe::kConstantRows:
-        return spec_.role == Role::kUpstream ? n : normal(bits(position / row_length_));
+        return spec_.role == Role::kUpstream ? n : normal(bits(position, position / row_length_));
       case DataRecipe::kInteger:
         return integer(position);
       case DataRecipe::kCoordinates:
@@ -184,7 +187,7 @@ class Drawer {
     if (spec_.role == Role::kUpstream) {
       return static_cast<double>(draw % 2 + 1) * (draw & 4 ? 1 : -1);
     }
-    return (static_cast<double>(draw % 5) - 2) / weight_scale_;
+    return static_cast<double>(draw % 5) - 2;
   }
 
   // A low-discrepancy sequence over [-sqrt(3), sqrt(3)): no two elements of a tensor are alike.
@@ -218,7 +221,7 @@ class Drawer {
   Index row_length_ = 1;
   Index tokens_ = 1;
   Index token_stride_ = 1;
-  double weight_scale_ = 1;
+  double scale_ = 1;
 };
 
 }  // namespace

@@ -82,22 +82,18 @@ MaskChoice parse_mask(std::string_view text, std::span<const Mask* const> masks)
     throw Error(fmt::format("'{}' is unknown; allowed: {}", text.substr(0, colon), choices(names)));
   }
   MaskChoice choice{.mask = mask};
-  std::string_view rest = colon == std::string_view::npos ? "" : text.substr(colon + 1);
-  std::size_t given = 0;
-  for (Index* parameter : {&choice.a, &choice.b}) {
-    if (rest.empty()) break;
-    const auto comma = rest.find(',');
-    *parameter = parse_index(rest.substr(0, comma));
-    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
-    ++given;
-  }
-  if (!rest.empty() || given != mask->parameters.size()) {
+  const std::string_view given = colon == std::string_view::npos ? "" : text.substr(colon);
+  const auto count =
+      std::count_if(given.begin(), given.end(), [](char c) { return c == ':' || c == ','; });
+  if (count != std::ssize(mask->parameters)) {
     std::string form(mask->name);
     for (std::size_t i = 0; i < mask->parameters.size(); ++i) {
       form += (i == 0 ? ":" : ",") + std::string(mask->parameters[i].name);
     }
     throw Error(fmt::format("'{}' is not of the form {}", text, form));
   }
+  if (count > 0) choice.a = parse_index(given.substr(1, given.find(',') - 1));
+  if (count > 1) choice.b = parse_index(given.substr(given.find(',') + 1));
   return choice;
 }
 

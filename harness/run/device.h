@@ -3,8 +3,9 @@
 // f32 (f64 when the operands are f64); results are rounded once when the target is narrower.
 #pragma once
 
+#include <cstdint>
 #include <span>
-#include <string_view>
+#include <vector>
 
 #include "harness/model/problem.h"
 #include "harness/run/tensor.h"
@@ -14,7 +15,7 @@ namespace shardproof {
 // Arithmetic done by one rank, read by cost properties and by virtual time.
 struct Meter {
   double multiply_adds = 0;   // of matrix products
-  double score_elements = 0;  // elements of q k^T computed in the forward pass
+  double score_elements = 0;  // elements of q k^T computed in the forward pass (by the subject)
   double seconds = 0;         // virtual time spent computing
 };
 
@@ -26,22 +27,34 @@ struct Gemm {
   DType operand = DType::kF32;  // kTf32: both operands are rounded to tf32 first
 };
 
-// How scores become logits: z = cap * tanh(scale * s / cap) + bias, or scale * s + bias.
+// Global positions of equally spaced tokens.
+struct Positions {
+  Index first = 0;
+  Index step = 1;
+
+  Index at(Index local) const { return first + local * step; }
+};
+
+// How scores become logits: z = scale * s, then cap * tanh(z / cap) where there is a softcap, then
+// plus the bias, if any, minus alibi_slope * |query position - key position|.
 struct ScoreRule {
   double scale = 1;
   double softcap = 0;
+  double alibi_slope = 0;
+  Positions queries = {};
+  Positions keys = {};
 };
 
-// A byte per (query, key), row-major: 0 hidden, 1 visible.
+// Which query sees which key, a byte each, row-major: 0 hidden, 1 visible.
 struct Visibility {
   Index queries = 0;
   Index keys = 0;
   std::vector<std::uint8_t> bytes;
+  std::vector<std::uint8_t> key_seen;  // whether any of the queries sees the key
   bool any = false;
+  bool every_key_seen = false;
 
-  bool at(Index query, Index key) const {
-    return bytes[static_cast<std::size_t>(query * keys + key)] != 0;
-  }
+  const std::uint8_t* row(Index query) const { return bytes.data() + query * keys; }
 };
 
 class Device {
@@ -49,8 +62,8 @@ class Device {
   virtual ~Device() = default;
   virtual Meter& meter() = 0;
 
-  // target [m, n] (+)= alpha * a [m, k] * b [k, n]; transposes as in `how`. Any strides; k may be
-  // 0.
+  // target [m, n] (+)= alpha * a [m, k] * b [k, n]; transposes as in `how`. Any strides; k may be 0.
+  // Without `accumulate` the target is not read.
   virtual void gemm(const View& a, const View& b, const View& target, const Gemm& how) = 0;
 
   // Element-wise; shapes equal, dtypes and strides any.
@@ -59,47 +72,48 @@ class Device {
   virtual void add(const View& from, const View& target) = 0;
   virtual void round(const View& target, DType dtype) = 0;  // in place, to a narrower dtype
 
+  // `from` to `to`, except that entries of dimension 0 whose `keep` byte is 0 are not read and
+  // become zero.
+  virtual void copy_kept(const View& from, std::span<const std::uint8_t> keep, const View& to) = 0;
+
   // target [rows, n] += bias [n]
   virtual void add_row(const View& bias, const View& target) = 0;
 
-  // sums [n] += column sums of `from` [rows, n]
-  virtual void add_column_sums(const View& from, const View& sums) = 0;
-
-  // Rows of `target` [rows, n] whose `keep` byte is 0 become zero.
-  virtual void clear_rows(const View& target, std::span<const std::uint8_t> keep) = 0;
+  // sums [n] = column sums of `from` [rows, n]
+  virtual void column_sums(const View& from, const View& sums) = 0;
 
   // One online-softmax step (Milakov & Gimelshein 2018; Dao et al. 2022, algorithm 1).
   // scores [n, m]: in q k^T, out exp(z - maximum) (0 where hidden), rounded to `probability`.
   // bias [n, m] is added to the logits; bias.data may be null. maximum, normalizer [n] and
   // accumulator [n, dv] are updated and rescaled; the caller then adds P v to the accumulator.
   virtual void online_softmax(const View& scores, const Visibility& visible, const View& bias,
-                              ScoreRule rule, DType probability, const View& maximum,
+                              const ScoreRule& rule, DType probability, const View& maximum,
                               const View& normalizer, const View& accumulator) = 0;
 
-  // out = accumulator / normalizer, lse = maximum + log(normalizer); rows with no visible key give
-  // out 0 and lse -inf.
+  // out [n, dv] = accumulator / normalizer, lse [n] = maximum + log(normalizer); rows with no
+  // visible key give out 0 and lse -inf.
   virtual void finish_softmax(const View& accumulator, const View& maximum, const View& normalizer,
                               const View& out, const View& lse) = 0;
 
-  // delta [n] = rowsum(dout * out) - dlse
+  // delta [n] = rowsum(dout * out) - dlse; dlse.data may be null
   virtual void row_delta(const View& dout, const View& out, const View& dlse,
                          const View& delta) = 0;
 
-  // scores [n, m]: in q k^T, out P = exp(z - lse), 0 where hidden. slope [n, m] receives the
+  // scores [n, m]: in q k^T, out P = exp(z - lse), 0 where hidden. cap_slope [n, m] receives the
   // derivative of the softcap (1 without one).
   virtual void probabilities(const View& scores, const Visibility& visible, const View& bias,
-                             ScoreRule rule, const View& lse, const View& slope) = 0;
+                             const ScoreRule& rule, const View& lse, const View& cap_slope) = 0;
 
-  // score_gradient [n, m] = P * (dP - delta), the gradient of the logits after the softcap;
-  // then `scaled` [n, m] = score_gradient * slope, rounded to `rounding`. Hidden elements are 0.
-  virtual void score_gradients(const View& probability, const View& dprobability, const View& delta,
-                               const View& slope, DType rounding, const View& score_gradient,
-                               const View& scaled) = 0;
+  // gradient [n, m]: in dP, out P * (dP - delta), the gradient of the logits after the softcap.
+  // cap_slope [n, m]: in the derivative of the softcap, out gradient * cap_slope rounded to
+  // `rounding`. Where P is 0 both become 0, whatever dP holds.
+  virtual void score_gradients(const View& probability, const View& delta, DType rounding,
+                               const View& gradient, const View& cap_slope) = 0;
 
-  // a = act(z), or act(z) * up when up.data is not null.
+  // a = act(z), or act(z) * up when up.data is not null. Shapes [rows, n].
   virtual void activate(Activation activation, const View& z, const View& up, const View& a) = 0;
 
-  // dz = da * act'(z) (* up); dup = da * act(z) when up.data is not null.
+  // dz = da * act'(z) (* up); dup = da * act(z) when up.data is not null. Shapes [rows, n].
   virtual void activate_backward(Activation activation, const View& z, const View& up,
                                  const View& da, const View& dz, const View& dup) = 0;
 };

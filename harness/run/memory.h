@@ -14,17 +14,25 @@ class Memory {
  public:
   static constexpr std::size_t kGuardBytes = 64;
 
-  // A poisoned tensor: every element holds a NaN whose bits no arithmetic produces.
+  // A poisoned tensor: every element holds a NaN whose bits no arithmetic produces (a signalling
+  // one: arithmetic and conversions return quiet NaNs). A work tensor has an empty name.
   Tensor allocate(std::string_view name, DType dtype, const Shape& shape);
 
   // Whether any element still holds the poison; the first such row-major position, or -1.
   static Index first_unwritten(const View& view);
+  // The first row-major position that holds anything else, or -1.
+  static Index first_written(const View& view);
   static void poison(const View& view);
 
   // Marks the tensor that owns `view` as one that received k or v blocks from another rank.
   void mark_received(const View& view);
   Index peak_received_bytes() const { return peak_received_bytes_; }
   Index peak_bytes() const { return peak_bytes_; }
+
+  bool owns(const std::byte* data) const { return find(data) != nullptr; }
+
+  // The live tensor that `data` points into: "q", or "a work tensor [3, 4]"; empty when none.
+  std::string owner(const std::byte* data) const;
 
   // Names of tensors whose guard bands were overwritten, in the order in which it was found.
   // Live tensors are checked now, dead ones were checked when they died.
@@ -42,6 +50,8 @@ class Memory {
   friend class Tensor;
   struct Block;
   void free(std::size_t block);
+  std::size_t take(std::size_t bytes);
+  const Block* find(const std::byte* data) const;
 
   std::vector<Block> blocks_;
   std::vector<std::size_t> unused_;

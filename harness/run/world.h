@@ -58,7 +58,8 @@ struct RankFacts {
   Meter meter;
   Index peak_bytes = 0;
   Index peak_received_bytes = 0;
-  double finished_at = 0;  // virtual seconds
+  double finished_at = 0;        // virtual seconds
+  std::vector<Traffic> traffic;  // the trace summed up, in the order of first use
 };
 
 struct Outcome {
@@ -75,6 +76,7 @@ struct Outcome {
 
 struct RunOptions {
   bool keep_shards = false;
+  bool keep_trace = true;  // false: Outcome::trace stays empty (thousands of ranks make millions)
 };
 
 class World {

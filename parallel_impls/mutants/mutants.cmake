@@ -20,7 +20,11 @@ foreach(file IN LISTS mutant_files)
   list(APPEND mutant_sources ${mutant_directory}/${name}.cpp)
 endforeach()
 file(CONFIGURE OUTPUT ${mutant_directory}/mutants.def CONTENT "${mutant_table}")
-target_sources(parallel_impls PRIVATE ${mutant_sources})
+# Several to a compilation: each has its own namespace, and most of the cost is the headers.
 # Mutants need no speed, and their faults leave some names unused.
-set_source_files_properties(${mutant_sources} PROPERTIES COMPILE_OPTIONS "-O1;-Wno-unused")
+add_library(mutants STATIC ${mutant_sources})
+set_target_properties(mutants PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+target_compile_options(mutants PRIVATE -O1 -Wno-unused)
+target_link_libraries(mutants PUBLIC run)
+target_link_libraries(parallel_impls PUBLIC mutants)
 target_include_directories(parallel_impls PRIVATE ${mutant_directory})

@@ -1,1 +1,0 @@
-#include "golden/golden.h"

@@ -1,0 +1,85 @@
+#include "golden/golden_child.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "harness/model/require.h"
+
+namespace shardproof {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+std::string complaint(const std::function<Bytes()>& work, const ChildLimits& limits = {}) {
+  try {
+    in_limited_child(work, limits);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(LimitedChild, HandsItsBytesOver) {
+  Bytes large(1000000);
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::byte>(i * 7);
+  EXPECT_EQ(in_limited_child([&] { return large; }), large);
+  EXPECT_EQ(in_limited_child([] { return Bytes{}; }), Bytes{});
+}
+
+TEST(LimitedChild, HandsItsErrorsOver) {
+  EXPECT_EQ(complaint([]() -> Bytes { throw Error("no such thing"); }), "no such thing");
+}
+
+TEST(LimitedChild, ACrashIsAnError) {
+  const auto ended_by = [](int signal) {
+    return complaint([=]() -> Bytes { return ::kill(::getpid(), signal), ::pause(), Bytes{}; });
+  };
+  EXPECT_EQ(ended_by(SIGSEGV), "reading it crashed (Segmentation fault)");
+  EXPECT_EQ(ended_by(SIGKILL), "reading it crashed (Killed)");
+  EXPECT_EQ(complaint([]() -> Bytes { ::_exit(3); }), "reading it ended with exit code 3");
+  EXPECT_EQ(complaint([]() -> Bytes { ::_exit(0); }), "reading it ended with exit code 0");
+}
+
+TEST(LimitedChild, AHangIsAnError) {
+  ChildLimits limits;
+  limits.wall = std::chrono::milliseconds(200);
+  EXPECT_EQ(complaint([]() -> Bytes { return ::pause(), Bytes{}; }, limits),
+            "reading it takes more than 0.2 s");
+}
+
+TEST(LimitedChild, SpinningIsAnError) {
+  ChildLimits limits;
+  limits.processor_seconds = 1;
+  const auto spin = []() -> Bytes {
+    while (true) std::atomic_signal_fence(std::memory_order_seq_cst);
+  };
+  EXPECT_EQ(complaint(spin, limits), "reading it takes more than 1 s of processor time");
+}
+
+TEST(LimitedChild, MemoryIsLimited) {
+  ChildLimits limits;
+  limits.memory_bytes = std::size_t{256} << 20;
+  const auto map = [](std::size_t bytes) {
+    return [bytes]() -> Bytes {
+      void* area = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (area == MAP_FAILED) throw std::bad_alloc();
+      return {};
+    };
+  };
+  EXPECT_EQ(complaint(map(std::size_t{128} << 20), limits), "");
+  EXPECT_EQ(complaint(map(std::size_t{512} << 20), limits),
+            "reading it takes more than 256 MiB of memory");
+}
+
+TEST(LimitedChild, AnEndlessAnswerIsAnError) {
+  ChildLimits limits;
+  limits.answer_bytes = 1000;
+  EXPECT_EQ(complaint([] { return Bytes(100000); }, limits), "it holds too much data");
+}
+
+}  // namespace
+}  // namespace shardproof

@@ -1,0 +1,164 @@
+// bench [seconds]: how fast cases are judged, where the time goes, and what ranks cost. Prints a
+// table for each; every figure of one table comes from the same run. `seconds` (default 10) is
+// spent on each line of the first table.
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+
+#include "harness/bench/timed.h"
+#include "harness/check/generate.h"
+#include "harness/model/require.h"
+
+namespace shardproof {
+namespace {
+
+struct Measured {
+  double cases = 0;
+  double failing = 0;
+  double seconds = 0;
+  TimeSpent spent;
+};
+
+const char* const kMedium[] = {
+    "attention batch=1 q=1024 kv=1024 heads=8 dim=64 mask=causal dtype=bf16 data=normal seed=1 | "
+    "ring_attention world=sim device=cpu mesh=cp:4 layout=zigzag",
+    "attention_layer batch=1 q=1024 features=512 heads=8 dim=64 mask=causal dtype=f32 "
+    "data=normal seed=1 | head_parallel_attention world=sim device=cpu mesh=tp:4",
+    "mlp tokens=1024 features=512 hidden=2048 outputs=512 activation=silu gated=yes dtype=bf16 "
+    "data=normal seed=1 | column_row_mlp world=sim device=cpu mesh=tp:4",
+};
+
+std::string ring_case(int ranks) {
+  return fmt::format(
+      "attention batch=1 q=1024 kv=1024 heads=1 dim=16 mask=causal dtype=f32 data=normal seed=1 | "
+      "ring_attention world=sim device=cpu mesh=cp:{} layout=zigzag",
+      ranks);
+}
+
+// Judges cases number 0, 1, ... for `seconds`; all of one process.
+Measured judge_for(double seconds, const Tables& tables, const std::function<Case(int)>& draw) {
+  Judge judge(tables);
+  Measured result;
+  judge.judge(draw(0), {});  // warms up memory
+  const TimeSpent before = time_spent();
+  const double start = now();
+  for (int i = 0; result.seconds < seconds; ++i) {
+    result.failing += is_failure(judge.judge(draw(i), {}).overall) ? 1 : 0;
+    result.cases += 1;
+    result.seconds = now() - start;
+  }
+  result.spent = time_spent() - before;
+  return result;
+}
+
+// Runs `work` in `jobs` processes at once and adds up what they measured.
+Measured in_processes(int jobs, const std::function<Measured()>& work) {
+  std::vector<int> pipes;
+  for (int job = 0; job < jobs; ++job) {
+    int ends[2];
+    require(pipe(ends) == 0, "a pipe can be made");
+    if (fork() == 0) {
+      try {
+        const Measured measured = work();
+        _exit(write(ends[1], &measured, sizeof measured) == sizeof measured ? 0 : 1);
+      } catch (const std::exception& error) {
+        fmt::print(stderr, "bench: {}\n", error.what());
+        _exit(1);
+      }
+    }
+    close(ends[1]);
+    pipes.push_back(ends[0]);
+  }
+  Measured total;
+  for (int from : pipes) {
+    Measured measured;
+    if (read(from, &measured, sizeof measured) != sizeof measured) throw Error("a process failed");
+    close(from);
+    wait(nullptr);
+    total.cases += measured.cases;
+    total.failing += measured.failing;
+    total.seconds += measured.seconds;
+    total.spent = total.spent + measured.spent;
+  }
+  return total;
+}
+
+void print_rate(const std::string& what, const Measured& measured, int jobs) {
+  const auto share = [&](double seconds) { return 100 * seconds / measured.seconds; };
+  const TimeSpent& spent = measured.spent;
+  fmt::print("{:<44} {:>9.1f} {:>8.1f} {:>9.1f} {:>7.1f} {:>8.1f}\n", what,
+             measured.cases / measured.seconds * jobs, share(spent.arithmetic),
+             share(spent.reference), share(spent.world - spent.arithmetic),
+             share(measured.seconds - spent.world - spent.reference));
+  if (measured.failing > 0)
+    fmt::print("  {} cases failed: see shardproof fuzz\n", measured.failing);
+  std::fflush(stdout);
+}
+
+void print_rates(double seconds, int jobs, const Tables& tables) {
+  fmt::print("Cases judged by all properties, {} processes; shares of the time in percent\n", jobs);
+  fmt::print("{:<44} {:>9} {:>8} {:>9} {:>7} {:>8}\n", "", "cases/s", "subject", "reference",
+             "world", "judging");
+  const Generator generator(make_domain({}, tables), 1);
+  const auto mixed = [&](int i) { return generator.draw(static_cast<std::uint64_t>(i)); };
+  print_rate("small, mixed", in_processes(jobs, [&] { return judge_for(seconds, tables, mixed); }),
+             jobs);
+  for (const char* text : kMedium) {
+    const Case value = parse_case(text, tables.vocabulary());
+    const auto same = [&](int) { return value; };
+    print_rate(fmt::format("medium, {} {}", value.placement.subject, value.placement.mesh.text()),
+               in_processes(jobs, [&] { return judge_for(seconds, tables, same); }), jobs);
+  }
+}
+
+void print_ranks(const Tables& tables) {
+  fmt::print("\nRing attention, 1024 tokens, causal, by ranks; seconds\n");
+  fmt::print("{:>6} {:>10} {:>10} {:>12} {:>14}\n", "ranks", "one run", "of it sim", "us a message",
+             "all properties");
+  for (int ranks : {1, 4, 16, 64, 256, 1024}) {
+    const Case value = parse_case(ring_case(ranks), tables.vocabulary());
+    Judge judge(tables);
+    const Property* const one[] = {tables.property("no_deadlock")};
+    judge.judge(value, one);
+    const TimeSpent before = time_spent();
+    judge.judge(value, one);
+    const TimeSpent spent = time_spent() - before;
+    const double start = now();
+    const bool fails = is_failure(judge.judge(value, {}).overall);
+    const double all = now() - start;
+    // k and v go round once forward; k, v, dk and dv once backward.
+    const double messages = 6.0 * ranks * (ranks - 1);
+    const double sim = spent.world - spent.arithmetic;
+    fmt::print("{:>6} {:>10.4f} {:>10.4f} {:>12.3f} {:>14.3f}{}\n", ranks, spent.world, sim,
+               messages > 0 ? 1e6 * sim / messages : 0, all, fails ? "  failed" : "");
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+void run_bench(double seconds) {
+  const int jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const Tables tables = timed_tables();
+  print_rates(seconds, jobs, tables);
+  print_ranks(tables);
+}
+
+}  // namespace shardproof
+
+int main(int argc, char** argv) {
+  try {
+    shardproof::run_bench(argc > 1 ? std::atof(argv[1]) : 10);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench: {}\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,33 @@
+// Generator: case number `index` of a campaign, a pure function of (seed, index, domain).
+// RapidCheck's generators draw every field independently; repair then makes the case valid.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "harness/check/domain.h"
+
+namespace shardproof {
+
+class Generator {
+ public:
+  Generator(const Domain& domain, std::uint64_t seed);
+  ~Generator();
+
+  Case draw(std::uint64_t index) const;
+
+ private:
+  struct Drawers;
+  Case attempt(std::uint64_t index, std::uint64_t attempt) const;
+
+  Domain domain_;
+  std::uint64_t seed_;
+  std::vector<const Operator*> operators_;  // one a subject
+  std::unique_ptr<Drawers> drawers_;
+};
+
+// A campaign's seed from its text: a decimal number, or anything else (a commit hash) hashed.
+std::uint64_t campaign_seed(std::string_view text);
+
+}  // namespace shardproof

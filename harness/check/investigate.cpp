@@ -1,0 +1,129 @@
+#include "harness/check/investigate.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "harness/check/shrink.h"
+#include "harness/check/worker_process.h"
+#include "harness/model/element.h"
+#include "harness/model/require.h"
+
+namespace shardproof {
+namespace {
+
+// A name that is the same for the same signature, so that finding a failure again replaces its
+// file.
+std::string file_name(const Failure& failure) {
+  std::uint64_t hash = 0;
+  for (char letter : failure.signature) hash = mix(hash + static_cast<unsigned char>(letter));
+  return fmt::format("{}-{}-{:08x}.h5", failure.subject, failure.property, hash >> 32);
+}
+
+}  // namespace
+
+std::string failure_signature(const CaseResult& result, std::string_view subject,
+                              const Tables& tables) {
+  const PropertyResult* failed = result.first_failure();
+  if (!failed) return "";
+  return signature(subject, property_name(failed->property, tables), failed->verdict);
+}
+
+Investigator::Investigator(const Tables& tables, Evaluator& evaluator, InvestigatorOptions options,
+                           Interrupt& interrupt)
+    : tables_(tables), evaluator_(evaluator), options_(std::move(options)), interrupt_(interrupt) {}
+
+Failure Investigator::investigate(const Judged& judged) {
+  const PropertyResult& failed = *judged.result.first_failure();
+  const bool ran = failed.property != PropertyResult::kRun;
+  Failure failure;
+  failure.subject = judged.value.placement.subject;
+  failure.property = property_name(failed.property, tables_);
+  failure.signature = failure_signature(judged.result, failure.subject, tables_);
+  failure.verdict = failed.verdict;
+  failure.number = judged.number;
+  failure.origin = judged.origin;
+  failure.found = failure.shrunk = to_text(judged.value);
+  journal(failure, "found");
+
+  WorkerLimits limits = options_.limits;
+  if (failed.verdict.kind == VerdictKind::kTimedOut) limits.case_seconds /= 5;
+  workers_ = std::make_unique<Workers>(evaluator_, 1, limits);
+  const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(1e9 * options_.shrink_seconds);
+  const auto out_of_time = [&] { return now_ns() > deadline || interrupt_.came(); };
+  const std::string property = ran ? failure.property : "";
+  const auto still_fails = [&](const Case& value) {
+    if (out_of_time()) return false;
+    const CaseResult result = evaluate({.text = to_text(value), .property = property});
+    return failure_signature(result, failure.subject, tables_) == failure.signature;
+  };
+  failure.is_repeatable = still_fails(judged.value);
+  if (failure.is_repeatable) {
+    const Subject& subject = *tables_.subject(failure.subject);
+    const Shrunk shrunk = shrink(judged.value, subject, tables_.vocabulary(), still_fails);
+    failure.evaluations = shrunk.evaluations;
+    failure.is_minimal = shrunk.is_minimal && !out_of_time();
+    failure.shrunk = to_text(shrunk.value);
+  }
+  keep(judged, failed, failure);
+  workers_.reset();
+  return failure;
+}
+
+// Judges the shrunk case once more, for its message, and stores the golden.
+void Investigator::keep(const Judged& judged, const PropertyResult& failed, Failure& failure) {
+  Item item{.text = failure.shrunk};
+  if (failed.property != PropertyResult::kRun) item.property = failure.property;
+  std::filesystem::path path;
+  if (!options_.goldens.empty()) {
+    path = options_.goldens / file_name(failure);
+    std::filesystem::create_directories(options_.goldens);
+    item.golden_path = path.string();
+  }
+  const CaseResult result = evaluate(item);
+  if (!result.trouble.empty()) throw Error(result.trouble);
+  if (const PropertyResult* again = result.first_failure()) failure.verdict = again->verdict;
+  if (path.empty()) return;
+  if (!result.has_golden) {
+    const bool shrunk = failure.shrunk != failure.found;
+    options_.store->store_lost(
+        shrunk ? parse_case(failure.shrunk, tables_.vocabulary()) : judged.value, failure.property,
+        failure.verdict, path);
+  }
+  failure.golden = path.string();
+  journal(failure, "stored");
+}
+
+CaseResult Investigator::evaluate(Item item) {
+  workers_->give({std::move(item)});
+  for (;;) {
+    std::vector<Finished> finished = workers_->wait(1);
+    if (!finished.empty()) return std::move(finished.front().result);
+  }
+}
+
+// One line a finding, appended whole, so that a killed campaign leaves what it had found.
+void Investigator::journal(const Failure& failure, std::string_view event) {
+  if (options_.goldens.empty()) return;
+  std::filesystem::create_directories(options_.goldens);
+  const std::filesystem::path path = options_.goldens / "journal.jsonl";
+  const nlohmann::ordered_json record{{"event", event},
+                                      {"signature", failure.signature},
+                                      {"found", failure.found},
+                                      {"shrunk", failure.shrunk},
+                                      {"golden", failure.golden}};
+  const std::string line = record.dump() + "\n";
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file < 0 || write(file, line.data(), line.size()) < 0) {
+    const std::string why = std::strerror(errno);
+    if (file >= 0) close(file);
+    throw Error(fmt::format("cannot write {}: {}", path.string(), why));
+  }
+  close(file);
+}
+
+}  // namespace shardproof

@@ -1,0 +1,223 @@
+#include "harness/check/judge.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "harness/model/require.h"
+
+namespace shardproof {
+namespace {
+
+template <typename Entry>
+const Entry* find_named(const std::vector<const Entry*>& entries, std::string_view name) {
+  const auto found = std::find_if(entries.begin(), entries.end(),
+                                  [&](const Entry* entry) { return entry->name == name; });
+  return found == entries.end() ? nullptr : *found;
+}
+
+// The reference's answer for one run, evaluated at most once per effort.
+class Reference {
+ public:
+  Reference(const Problem& problem, const Contract& contract)
+      : problem_(problem), contract_(contract) {}
+
+  const Expected& at(Effort effort) {
+    if (!evaluated_ || effort > effort_) {
+      expected_ = problem_.op->evaluate(problem_, contract_, effort);
+      effort_ = effort;
+      evaluated_ = true;
+    }
+    return expected_;
+  }
+
+ private:
+  Problem problem_;
+  Contract contract_;
+  Expected expected_;
+  Effort effort_ = Effort::kValues;
+  bool evaluated_ = false;
+};
+
+std::vector<Cost> costs_of(const Case& value, const Subject& subject) {
+  std::vector<Cost> result;
+  for (int rank = 0; rank < value.placement.mesh.ranks(); ++rank) {
+    result.push_back(subject.cost(value, rank));
+  }
+  return result;
+}
+
+std::string refusal_of(const Case& value, const Subject& subject) {
+  if (subject.op != value.problem.op->name) {
+    return std::string(subject.name)
+        .append(" computes ")
+        .append(subject.op)
+        .append(", not ")
+        .append(value.problem.op->name);
+  }
+  return subject.unsupported(value);
+}
+
+}  // namespace
+
+Vocabulary Tables::vocabulary() const {
+  Vocabulary result;
+  result.operators = operators;
+  result.masks = masks;
+  for (const Subject* entry : subjects) result.subjects.push_back(entry->name);
+  for (const WorldEntry& entry : worlds) result.worlds.push_back(entry.name);
+  for (const DeviceEntry& entry : devices) result.devices.push_back(entry.name);
+  return result;
+}
+
+const Subject* Tables::subject(std::string_view name) const { return find_named(subjects, name); }
+
+const Property* Tables::property(std::string_view name) const {
+  return find_named(properties, name);
+}
+
+const Judgement* CaseReport::first_failure() const {
+  const auto found = std::find_if(judgements.begin(), judgements.end(), [](const Judgement& each) {
+    return is_failure(each.verdict.kind);
+  });
+  return found == judgements.end() ? nullptr : &*found;
+}
+
+VerdictKind overall(const std::vector<Judgement>& judgements) {
+  bool powerless = false;
+  std::array<bool, kVerdictKinds> seen{};
+  for (const Judgement& judgement : judgements) {
+    const VerdictKind kind = judgement.verdict.kind;
+    seen[static_cast<std::size_t>(kind)] = true;
+    if (kind == VerdictKind::kVacuous && judgement.property->name == "matches_reference") {
+      powerless = true;
+    }
+  }
+  for (VerdictKind kind : {VerdictKind::kCrashed, VerdictKind::kDeadlocked, VerdictKind::kTimedOut,
+                           VerdictKind::kFalsified}) {
+    if (seen[static_cast<std::size_t>(kind)]) return kind;
+  }
+  if (powerless) return VerdictKind::kVacuous;
+  for (VerdictKind kind : {VerdictKind::kHolds, VerdictKind::kVacuous}) {
+    if (seen[static_cast<std::size_t>(kind)]) return kind;
+  }
+  return VerdictKind::kDiscarded;
+}
+
+// The runs of one case, each made once, however many properties look at it.
+class Judge::Runs {
+ public:
+  Runs(Judge& judge, const Case& value, const Subject& subject, const RunOptions& options)
+      : judge_(judge), subject_(subject), base_(make(value, options)) {}
+
+  const std::shared_ptr<const Run>& base() const { return base_; }
+
+  // The run of a variant, afresh when it equals the base; null when the subject cannot run it.
+  const Run* variant(const Case& value) {
+    if (value == base_->value) return add(value);
+    for (const auto& run : others_) {
+      if (run->value == value) return run.get();
+    }
+    const bool possible = broken_rule(value).empty() && refusal_of(value, subject_).empty();
+    return possible ? add(value) : nullptr;
+  }
+
+ private:
+  World& world(std::string_view name) {
+    const auto known = judge_.worlds_.find(name);
+    if (known != judge_.worlds_.end()) return *known->second;
+    for (const WorldEntry& entry : judge_.tables_.worlds) {
+      if (entry.name != name) continue;
+      if (const std::string why = entry.unavailable(); !why.empty()) {
+        throw Error("world " + std::string(name) + " cannot run here: " + why);
+      }
+      auto made = entry.make(judge_.tables_.devices);
+      return *judge_.worlds_.emplace(name, std::move(made)).first->second;
+    }
+    throw Error("unknown world '" + std::string(name) + "'");
+  }
+
+  std::shared_ptr<const Run> make(const Case& value, const RunOptions& options) {
+    auto run = std::make_shared<Run>();
+    run->value = value;
+    run->subject = &subject_;
+    run->contract = subject_.contract(value);
+    run->outcome = world(value.placement.world).run(value, subject_, options);
+    auto reference = std::make_shared<Reference>(value.problem, run->contract);
+    run->expected = [reference](Effort effort) -> const Expected& { return reference->at(effort); };
+    run->costs = [value, &subject = subject_,
+                  costs = std::vector<Cost>()]() mutable -> const std::vector<Cost>& {
+      if (costs.empty()) costs = costs_of(value, subject);
+      return costs;
+    };
+    return run;
+  }
+
+  const Run* add(const Case& value) {
+    others_.push_back(make(value, {.keep_shards = false, .keep_trace = false}));
+    return others_.back().get();
+  }
+
+  Judge& judge_;
+  const Subject& subject_;
+  std::shared_ptr<const Run> base_;
+  std::vector<std::shared_ptr<const Run>> others_;
+};
+
+Judge::Judge(const Tables& tables) : tables_(tables) {}
+
+Judge::~Judge() = default;
+
+Verdict Judge::judge_one(const Property& property, Runs& runs) {
+  const Run& base = *runs.base();
+  if (property.inapplicable != nullptr) {
+    std::string why = property.inapplicable(base.value, *base.subject);
+    if (!why.empty()) return Verdict::discarded(std::move(why));
+  }
+  std::vector<const Run*> variants;
+  if (property.variants != nullptr && base.outcome.ending == Ending::kCompleted) {
+    for (const Case& value : property.variants(base.value, *base.subject)) {
+      const Run* run = runs.variant(value);
+      if (run == nullptr) continue;
+      if (!property.judges_endings && run->outcome.ending != Ending::kCompleted) {
+        Verdict verdict = verdict_of_ending(run->outcome);
+        verdict.message += "\nin " + to_text(value);
+        return verdict;
+      }
+      variants.push_back(run);
+    }
+    if (variants.empty()) return Verdict::discarded("no other run of this case is supported");
+  }
+  return property.judge({base, variants});
+}
+
+CaseReport Judge::judge(const Case& value, std::span<const Property* const> properties,
+                        const RunOptions& options) {
+  CaseReport report;
+  report.value = value;
+  const Subject* subject = tables_.subject(value.placement.subject);
+  if (subject == nullptr) throw Error("unknown subject '" + value.placement.subject + "'");
+  set_case_for_require(to_text(value));
+  report.refusal = refusal_of(value, *subject);
+  if (!report.refusal.empty()) {
+    report.overall = VerdictKind::kRefused;
+    return report;
+  }
+  if (properties.empty()) properties = tables_.properties;
+
+  Runs runs(*this, value, *subject, options);
+  report.base = runs.base();
+  const bool completed = report.base->outcome.ending == Ending::kCompleted;
+  for (const Property* property : properties) {
+    if (!completed && !property->judges_endings) continue;
+    report.judgements.push_back({property, judge_one(*property, runs)});
+  }
+  // A bad ending is never lost, whichever properties were asked.
+  if (!completed && report.first_failure() == nullptr) {
+    report.judgements.push_back({properties.front(), verdict_of_ending(report.base->outcome)});
+  }
+  report.overall = shardproof::overall(report.judgements);
+  return report;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,79 @@
+// Tally: what a campaign knows so far, in memory that does not grow with the number of cases.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/check/case_result.h"
+#include "harness/check/coverage.h"
+
+namespace shardproof {
+
+// One judged case, as sinks see it.
+struct Judged {
+  std::uint64_t number = 0;
+  std::string origin;  // where a stored case comes from; empty: generated
+  const Case& value;
+  const CaseResult& result;
+};
+
+// One distinct failure.
+struct Failure {
+  std::string signature;
+  std::string subject;
+  std::string property;
+  Verdict verdict;  // of the shrunk case
+  std::uint64_t number = 0;
+  std::string origin;
+  std::string found;   // case text
+  std::string shrunk;  // case text
+  int evaluations = 0;
+  bool is_minimal = false;
+  bool is_repeatable = true;
+  std::string golden;       // path; empty: not stored
+  std::uint64_t times = 1;  // seen so far
+};
+
+using KindCounts = std::array<std::uint64_t, kVerdictKinds>;
+
+// The largest error as a fraction of the likely bound, for sharded and for single-rank subjects.
+struct WorstRatio {
+  double sharded = 0;
+  double single = 0;
+  std::string sharded_case;
+};
+
+class Tally {
+ public:
+  Tally(const Domain& domain, const Tables& tables);
+
+  void add(const Judged& judged);
+
+  std::uint64_t cases() const;
+  std::uint64_t count(VerdictKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
+  std::uint64_t failing() const;  // cases that count against a subject
+  std::uint64_t judged() const;   // cases about which something was said
+  double cases_per_second() const {
+    return seconds > 0 ? static_cast<double>(cases()) / seconds : 0;
+  }
+
+  const Tables& tables;
+  std::string seed;
+  int jobs = 1;
+  double seconds = 0;
+  bool interrupted = false;
+  std::uint64_t stored = 0;  // cases that came from files
+  KindCounts kinds{};
+  std::map<std::pair<std::string, int>, KindCounts> by_property;  // (subject, property)
+  std::map<std::string, std::uint64_t> reasons;                   // refused, vacuous and discarded
+  std::map<std::pair<std::string, std::string>, WorstRatio> ratios;  // (operator, tensor)
+  Coverage coverage;
+  std::vector<Failure> failures;
+  std::uint64_t failures_left_out = 0;  // distinct ones beyond the limit
+};
+
+}  // namespace shardproof

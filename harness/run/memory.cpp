@@ -1,0 +1,205 @@
+#include "harness/run/memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "harness/model/require.h"
+
+namespace shardproof {
+namespace {
+
+constexpr std::uint64_t kPoison64 = 0x7ff4a5a5a5a5a5a5u;
+constexpr std::uint32_t kPoison32 = 0x7fa5a5a5u;
+constexpr std::uint16_t kPoisonBf16 = 0x7fa5u;
+constexpr std::uint16_t kPoisonF16 = 0x7d25u;
+constexpr std::byte kGuard{0xc3};
+constexpr std::size_t kSmallestBlock = 256;
+
+struct FreeAligned {
+  void operator()(std::byte* data) const {
+    ::operator delete (data, std::align_val_t{Memory::kGuardBytes});
+  }
+};
+
+// Calls visit(storage type's pointer, poison) for the view's dtype.
+template <typename Visit>
+auto with_storage(const View& view, Visit visit) {
+  switch (view.dtype) {
+    case DType::kF64:
+      return visit(reinterpret_cast<std::uint64_t*>(view.data), kPoison64);
+    case DType::kF32:
+    case DType::kTf32:
+      return visit(reinterpret_cast<std::uint32_t*>(view.data), kPoison32);
+    case DType::kBf16:
+      return visit(reinterpret_cast<std::uint16_t*>(view.data), kPoisonBf16);
+    case DType::kF16:
+      break;
+  }
+  return visit(reinterpret_cast<std::uint16_t*>(view.data), kPoisonF16);
+}
+
+// Calls visit(first element, stride, row-major position) for every innermost row of the view.
+// Stops when it returns false.
+template <typename Visit>
+void for_each_row(const View& view, Visit visit) {
+  const Index count = view.elements();
+  if (count == 0) return;
+  if (view.is_dense()) {
+    visit(Index{0}, count, Index{1}, Index{0});
+    return;
+  }
+  const int inner = view.shape.rank() - 1;
+  const Index length = view.shape[inner];
+  for (Index flat = 0; flat < count; flat += length) {
+    const auto at = view.shape.coordinates(flat);
+    Index offset = 0;
+    for (int d = 0; d < inner; ++d) {
+      offset += at[static_cast<std::size_t>(d)] * view.strides[static_cast<std::size_t>(d)];
+    }
+    if (!visit(offset, length, view.strides[static_cast<std::size_t>(inner)], flat)) return;
+  }
+}
+
+// The first position whose being poison equals `poisoned`.
+Index first_that_is(const View& view, bool poisoned) {
+  return with_storage(view, [&](auto* elements, auto poison) {
+    Index found = -1;
+    for_each_row(view, [&](Index offset, Index length, Index stride, Index flat) {
+      for (Index i = 0; i < length; ++i) {
+        if ((elements[offset + i * stride] == poison) != poisoned) continue;
+        found = flat + i;
+        return false;
+      }
+      return true;
+    });
+    return found;
+  });
+}
+
+bool is_guard(const std::byte* data) {
+  return std::all_of(data, data + Memory::kGuardBytes, [](std::byte b) { return b == kGuard; });
+}
+
+}  // namespace
+
+struct Memory::Block {
+  std::unique_ptr<std::byte, FreeAligned> storage;
+  std::size_t capacity = 0;  // of the payload, without guards
+  std::string name;
+  Shape shape;
+  std::size_t bytes = 0;  // payload of the live tensor
+  bool live = false;
+  bool received = false;
+
+  std::byte* data() const { return storage.get() + kGuardBytes; }
+  bool intact() const { return is_guard(storage.get()) && is_guard(data() + bytes); }
+  std::string title() const { return name.empty() ? "a work tensor " + shape.text() : name; }
+};
+
+Memory::Memory() = default;
+Memory::~Memory() = default;
+
+Tensor Memory::allocate(std::string_view name, DType dtype, const Shape& shape) {
+  const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * storage_bytes(dtype);
+  const std::size_t index = take(bytes);
+  Block& block = blocks_[index];
+  block.name = name;
+  block.shape = shape;
+  block.bytes = bytes;
+  block.live = true;
+  block.received = false;
+  std::memset(block.storage.get(), static_cast<int>(kGuard), kGuardBytes);
+  std::memset(block.data() + bytes, static_cast<int>(kGuard), kGuardBytes);
+  live_bytes_ += static_cast<Index>(bytes);
+  peak_bytes_ = std::max(peak_bytes_, live_bytes_);
+  Tensor tensor;
+  tensor.view_ = View::dense(block.data(), dtype, shape);
+  tensor.memory_ = this;
+  tensor.block_ = index;
+  poison(tensor.view_);
+  return tensor;
+}
+
+// Blocks come in powers of two, so that a campaign's many shapes share a few sizes.
+std::size_t Memory::take(std::size_t bytes) {
+  const std::size_t capacity = std::bit_ceil(std::max(bytes, kSmallestBlock));
+  const auto found = std::find_if(unused_.rbegin(), unused_.rend(), [&](std::size_t index) {
+    return blocks_[index].capacity == capacity;
+  });
+  if (found != unused_.rend()) {
+    const std::size_t index = *found;
+    *found = unused_.back();
+    unused_.pop_back();
+    return index;
+  }
+  Block block;
+  block.capacity = capacity;
+  block.storage.reset(static_cast<std::byte*>(
+      ::operator new (capacity + 2 * kGuardBytes, std::align_val_t{kGuardBytes})));
+  blocks_.push_back(std::move(block));
+  return blocks_.size() - 1;
+}
+
+void Memory::free(std::size_t index) {
+  Block& block = blocks_[index];
+  if (!block.intact()) broken_.push_back(block.title());
+  block.live = false;
+  live_bytes_ -= static_cast<Index>(block.bytes);
+  if (block.received) received_bytes_ -= static_cast<Index>(block.bytes);
+  unused_.push_back(index);
+}
+
+const Memory::Block* Memory::find(const std::byte* data) const {
+  for (const Block& block : blocks_) {
+    if (block.live && data >= block.data() && data < block.data() + block.bytes) return &block;
+  }
+  return nullptr;
+}
+
+Index Memory::first_unwritten(const View& view) { return first_that_is(view, true); }
+
+Index Memory::first_written(const View& view) { return first_that_is(view, false); }
+
+void Memory::poison(const View& view) {
+  with_storage(view, [&](auto* elements, auto poison) {
+    for_each_row(view, [&](Index offset, Index length, Index stride, Index) {
+      for (Index i = 0; i < length; ++i) elements[offset + i * stride] = poison;
+      return true;
+    });
+  });
+}
+
+void Memory::mark_received(const View& view) {
+  const Block* found = find(view.data);
+  if (found == nullptr || found->received) return;
+  blocks_[static_cast<std::size_t>(found - blocks_.data())].received = true;
+  received_bytes_ += static_cast<Index>(found->bytes);
+  peak_received_bytes_ = std::max(peak_received_bytes_, received_bytes_);
+}
+
+std::string Memory::owner(const std::byte* data) const {
+  const Block* found = find(data);
+  return found == nullptr ? std::string() : found->title();
+}
+
+std::vector<std::string> Memory::broken_guards() const {
+  std::vector<std::string> names = broken_;
+  for (const Block& block : blocks_) {
+    if (block.live && !block.intact()) names.push_back(block.title());
+  }
+  return names;
+}
+
+void Memory::reset() {
+  require(live_bytes_ == 0 && unused_.size() == blocks_.size(),
+          "no tensor outlives the case that made it");
+  broken_.clear();
+  peak_bytes_ = 0;
+  received_bytes_ = 0;
+  peak_received_bytes_ = 0;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,92 @@
+#include "harness/worlds/gather.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "harness/worlds/shards.h"
+#include "harness/worlds/storage.h"
+
+namespace shardproof {
+namespace {
+
+constexpr std::int32_t kNobody = -1;
+
+void check_written(const RankTensor& part, int rank, std::vector<Finding>& findings) {
+  const Index local = Memory::first_unwritten(part.data.view());
+  if (local < 0) return;
+  findings.push_back(
+      {Breach::kUnwritten, rank, std::string(part.spec.name),
+       global_position(part.shard, part.spec.shape, local),
+       fmt::format("element {} of the shard {}", local, part.data.view().shape.text())});
+}
+
+KeptShard kept(const RankTensor& part, int rank) {
+  KeptShard shard{std::string(part.spec.name), rank, part.shard, {}};
+  const View& view = part.data.view();
+  shard.values.resize(static_cast<std::size_t>(view.elements()));
+  load_all(view.dtype, view.data, shard.values);
+  return shard;
+}
+
+}  // namespace
+
+void Gather::add(const std::vector<std::unique_ptr<SimRank>>& ranks, int count, std::size_t tensor,
+                 const RunOptions& options, Outcome& outcome) {
+  const TensorSpec& spec = ranks[0]->tensors[tensor].spec;
+  const auto elements = static_cast<std::size_t>(spec.shape.elements());
+  whole_.resize(elements * storage_bytes(spec.dtype));
+  origin_.assign(elements, kNobody);
+  for (int rank = 0; rank < count; ++rank) {
+    const RankTensor& part = ranks[static_cast<std::size_t>(rank)]->tensors[tensor];
+    differs_ = false;
+    for_each_run(part.shard, spec.shape, [&](Index local, Index global, Index run) {
+      compare(part, rank, local, global, run, outcome);
+    });
+    check_written(part, rank, outcome.findings);
+    if (options.keep_shards) outcome.shards.push_back(kept(part, rank));
+  }
+  Gathered gathered{spec, std::vector<double>(elements)};
+  load_all(spec.dtype, whole_.data(), gathered.got);
+  for (std::size_t i = 0; i < elements; ++i) {
+    if (origin_[i] == kNobody) gathered.got[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  outcome.tensors.push_back(std::move(gathered));
+}
+
+void Gather::compare(const RankTensor& part, int rank, Index local, Index global, Index count,
+                     Outcome& outcome) {
+  const std::size_t size = storage_bytes(part.spec.dtype);
+  const auto first = static_cast<std::size_t>(global);
+  const auto run = static_cast<std::size_t>(count);
+  const std::byte* got = part.data.view().data + static_cast<std::size_t>(local) * size;
+  std::byte* held = whole_.data() + first * size;
+  const auto origins = origin_.begin() + global;
+  if (std::all_of(origins, origins + count, [](std::int32_t o) { return o == kNobody; })) {
+    std::memcpy(held, got, run * size);
+    std::fill(origins, origins + count, rank);
+    return;
+  }
+  const bool all_held = std::find(origins, origins + count, kNobody) == origins + count;
+  if (all_held && std::memcmp(held, got, run * size) == 0) return;
+  for (std::size_t i = 0; i < run; ++i) {
+    std::int32_t& origin = origin_[first + i];
+    if (origin == kNobody) {
+      std::memcpy(held + i * size, got + i * size, size);
+      origin = rank;
+    }
+    if (differs_ || std::memcmp(held + i * size, got + i * size, size) == 0) continue;
+    const double theirs = load(part.spec.dtype, held, static_cast<std::ptrdiff_t>(i));
+    const double ours = load(part.spec.dtype, got, static_cast<std::ptrdiff_t>(i));
+    if (std::isnan(theirs) && std::isnan(ours)) continue;  // NaNs are all alike
+    differs_ = true;
+    outcome.findings.push_back(
+        {Breach::kReplicasDiffer, rank, std::string(part.spec.name), global + static_cast<Index>(i),
+         fmt::format("rank {} holds {}, rank {} holds {}", origin, theirs, rank, ours)});
+  }
+}
+
+}  // namespace shardproof

@@ -1,0 +1,204 @@
+// The simulated world: all ranks of a case run as fibers in the calling thread. A run is a pure
+// function of the case; everything that does not change a result is kept from run to run.
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+
+#include "harness/model/require.h"
+#include "harness/worlds/deadlock.h"
+#include "harness/worlds/gather.h"
+#include "harness/worlds/shards.h"
+#include "harness/worlds/sim_communicator.h"
+#include "harness/worlds/sim_inputs.h"
+
+namespace shardproof {
+namespace {
+
+class SimWorld final : public World {
+ public:
+  explicit SimWorld(std::vector<DeviceEntry> devices) : entries_(std::move(devices)) {}
+
+  Outcome run(const Case& value, const Subject& subject, const RunOptions& options) override;
+
+ private:
+  void prepare_ranks(const Case& value, const RunOptions& options);
+  void prepare_groups(const Mesh& mesh);
+  bool place_tensors(const Case& value, const Subject& subject);
+  void run_rank(SimRank& rank, const Subject& subject);
+  Outcome collect(int ranks, const RunOptions& options);
+  std::vector<std::unique_ptr<Device>>& devices(const std::string& name, int ranks);
+
+  std::vector<DeviceEntry> entries_;
+  std::map<std::string, std::vector<std::unique_ptr<Device>>> devices_;
+  SimRun run_;
+  Messages messages_{run_};
+  Collectives collectives_{run_, messages_};
+  SimInputs inputs_;
+  Gather gather_;
+  std::optional<Mesh> mesh_;  // that the groups below belong to
+  std::vector<std::shared_ptr<SimGroup>> groups_;
+};
+
+Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOptions& options) {
+  const int ranks = value.placement.mesh.ranks();
+  prepare_ranks(value, options);
+  prepare_groups(value.placement.mesh);
+  messages_.begin(ranks);
+  run_.ending = Ending::kCompleted;
+  run_.message.clear();
+  run_.findings.clear();
+  inputs_.prepare(value.problem);
+  if (place_tensors(value, subject)) {
+    run_.scheduler.run(
+        ranks, value.placement.schedule,
+        [&](int rank) { run_rank(*run_.ranks[static_cast<std::size_t>(rank)], subject); },
+        [&] {
+          run_.ending = Ending::kDeadlocked;
+          run_.message = wait_for_graph(run_, ranks);
+        });
+  }
+  Outcome outcome = collect(ranks, options);
+  for (int rank = 0; rank < ranks; ++rank) run_.ranks[static_cast<std::size_t>(rank)]->clear();
+  return outcome;
+}
+
+void SimWorld::prepare_ranks(const Case& value, const RunOptions& options) {
+  const int ranks = value.placement.mesh.ranks();
+  auto& used = devices(value.placement.device, ranks);
+  for (int r = 0; r < ranks; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    if (i == run_.ranks.size()) {
+      run_.ranks.push_back(std::make_unique<SimRank>(r, run_, messages_, collectives_));
+      mesh_.reset();
+    }
+    run_.ranks[i]->begin(value, *used[i], options.keep_trace);
+  }
+}
+
+std::vector<std::unique_ptr<Device>>& SimWorld::devices(const std::string& name, int ranks) {
+  const DeviceEntry* found = nullptr;
+  std::string choices;
+  for (const DeviceEntry& entry : entries_) {
+    if (entry.name == name) found = &entry;
+    choices += fmt::format(" {}", entry.name);
+  }
+  if (found == nullptr) throw Error(fmt::format("unknown device '{}'; choices:{}", name, choices));
+  auto& made = devices_[name];
+  if (made.empty()) {
+    const std::string why_not = found->unavailable();
+    if (!why_not.empty())
+      throw Error(fmt::format("device '{}' cannot run here: {}", name, why_not));
+  }
+  while (static_cast<int>(made.size()) < ranks) made.push_back(found->make());
+  return made;
+}
+
+void SimWorld::prepare_groups(const Mesh& mesh) {
+  if (mesh_ == mesh) {
+    for (auto& group : groups_) group->begin();
+    return;
+  }
+  const int ranks = mesh.ranks();
+  groups_.clear();
+  std::vector<std::vector<std::shared_ptr<SimGroup>>> of_rank(static_cast<std::size_t>(ranks));
+  for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+    const std::string& name = mesh.axes[axis].name;
+    for (int first = 0; first < ranks; ++first) {
+      if (mesh.coordinate(first, name) != 0) continue;
+      auto group = std::make_shared<SimGroup>();
+      group->axis = name;
+      group->axis_index = static_cast<int>(axis);
+      group->members = mesh.group(first, name);
+      group->begin();
+      for (int member : group->members) {
+        of_rank[static_cast<std::size_t>(member)].push_back(group);
+      }
+      groups_.push_back(std::move(group));
+    }
+  }
+  for (std::size_t r = 0; r < of_rank.size(); ++r) {
+    run_.ranks[r]->join_groups(std::move(of_rank[r]));
+  }
+  mesh_ = mesh;
+}
+
+// False when the subject's sharding is not one.
+bool SimWorld::place_tensors(const Case& value, const Subject& subject) {
+  const int ranks = value.placement.mesh.ranks();
+  for (int r = 0; r < ranks; ++r) {
+    SimRank& rank = *run_.ranks[static_cast<std::size_t>(r)];
+    for (std::size_t t = 0; t < inputs_.specs().size(); ++t) {
+      const TensorSpec& spec = inputs_.specs()[t];
+      std::string why;
+      Shard shard;
+      try {
+        shard = subject.shard(value, spec, r);
+        why = broken_rule(shard, spec.shape);
+      } catch (const std::exception& error) {
+        why = error.what();
+      }
+      if (!why.empty()) {
+        run_.ending = Ending::kThrew;
+        run_.message = fmt::format("rank {}: the shard of {} {}", r, spec.name, why);
+        return false;
+      }
+      inputs_.add_tensor(rank, t, std::move(shard));
+    }
+  }
+  return true;
+}
+
+void SimWorld::run_rank(SimRank& rank, const Subject& subject) {
+  const auto threw = [&](std::string_view what) {
+    run_.end(Ending::kThrew, fmt::format("rank {}: {}", rank.index(), what));
+  };
+  try {
+    subject.forward(rank);
+    rank.log.phase = Phase::kBackward;
+    if (subject.backward != nullptr) subject.backward(rank);
+  } catch (const Scheduler::Unwind&) {
+    throw;
+  } catch (const std::exception& error) {
+    threw(error.what());
+  } catch (...) {
+    threw("an exception that is not a std::exception");
+  }
+}
+
+Outcome SimWorld::collect(int ranks, const RunOptions& options) {
+  Outcome outcome;
+  outcome.ending = run_.ending;
+  outcome.message = std::move(run_.message);
+  const bool completed = run_.ending == Ending::kCompleted;
+  if (completed) messages_.find_leaks();
+  outcome.findings = std::move(run_.findings);
+  for (int r = 0; r < ranks; ++r) {
+    SimRank& rank = *run_.ranks[static_cast<std::size_t>(r)];
+    for (std::string& tensor : rank.memory.broken_guards()) {
+      outcome.findings.push_back({Breach::kGuardBand, r, std::move(tensor), -1,
+                                  "memory right before or after the tensor was written"});
+    }
+    if (completed) inputs_.find_changes(rank, outcome.findings);
+    outcome.ranks.push_back(rank.log.facts(rank.memory));
+    rank.log.move_events_to(outcome.trace);
+  }
+  if (!completed) return outcome;
+  for (std::size_t t = 0; t < inputs_.specs().size(); ++t) {
+    if (is_input(inputs_.specs()[t])) continue;
+    gather_.add(run_.ranks, ranks, t, options, outcome);
+  }
+  return outcome;
+}
+
+}  // namespace
+
+WorldEntry sim_world() {
+  return {"sim", "all ranks as fibers in one thread under a seeded schedule, in virtual time",
+          [] { return std::string(); },
+          [](std::vector<DeviceEntry> devices) -> std::unique_ptr<World> {
+            return std::make_unique<SimWorld>(std::move(devices));
+          }};
+}
+
+}  // namespace shardproof

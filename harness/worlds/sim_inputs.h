@@ -1,0 +1,35 @@
+// SimInputs: the whole input and upstream tensors of a problem in their storage types, made once
+// per problem; ranks get their shards from them and are checked against them afterwards.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "harness/worlds/sim_rank.h"
+
+namespace shardproof {
+
+class SimInputs {
+ public:
+  // Keeps what it has when the problem is the same as before.
+  void prepare(const Problem& problem);
+
+  // All tensors of the operator.
+  const std::vector<TensorSpec>& specs() const { return specs_; }
+
+  // Adds this tensor of the case to the rank: inputs filled, outputs poisoned.
+  void add_tensor(SimRank& rank, std::size_t tensor, Shard shard) const;
+
+  // Notes the first element that each rank changed of each input.
+  void find_changes(const SimRank& rank, std::vector<Finding>& findings) const;
+
+ private:
+  std::optional<Problem> problem_;
+  std::vector<TensorSpec> specs_;
+  std::vector<std::vector<std::byte>> whole_;  // empty for outputs and gradients
+};
+
+bool is_input(const TensorSpec& spec);
+
+}  // namespace shardproof

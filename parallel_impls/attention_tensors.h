@@ -1,0 +1,54 @@
+// The tensors of the operator `attention` as sharded subjects see them: who holds what, and how a
+// rank's part of them is computed from blocks of keys.
+#pragma once
+
+#include "parallel_impls/attention_block.h"
+#include "parallel_impls/shards.h"
+
+namespace shardproof {
+
+// The shard of a rank that holds these heads and tokens.
+inline Shard attention_shard(const Problem& problem, const TensorSpec& tensor, const Heads& heads,
+                             const std::vector<Index>& queries, const std::vector<Index>& keys) {
+  const std::string_view name = tensor.name;
+  const std::vector<Index> batch = indices({0, problem.batch});
+  const std::vector<Index> last = indices({0, tensor.shape[tensor.shape.rank() - 1]});
+  if (name == "k" || name == "v" || name == "dk" || name == "dv") {
+    return {batch, keys, indices(heads.kv), last};
+  }
+  if (name == "lse" || name == "dlse") return {batch, indices(heads.query), queries};
+  if (name == "bias" || name == "dbias") return {indices(heads.query), queries, last};
+  return {batch, queries, indices(heads.query), last};  // q, out and their gradients
+}
+
+inline QueryBlock local_queries(Rank& rank, const Heads& heads, std::vector<Chunk> chunks) {
+  const bool biased = rank.problem().bias == ScoreBias::kDense;
+  return {rank.get("q"), biased ? rank.get("bias") : View{}, std::move(chunks), heads};
+}
+
+inline Upstream local_upstream(Rank& rank) {
+  return upstream_of(rank, rank.get("dout"), rank.get("out"), rank.get("dlse"), rank.get("lse"));
+}
+
+// Accumulators of the gradients that stay with the queries.
+struct QueryGradients {
+  Tensor dq;
+  Tensor dbias;  // empty without a dense bias
+
+  AttentionGradients with(const View& dk, const View& dv) const {
+    return {dq, dk, dv, dbias ? dbias.view() : View{}};
+  }
+};
+
+inline QueryGradients start_query_gradients(Rank& rank, const QueryBlock& queries) {
+  QueryGradients gradients{make_zeros(rank, queries.q.shape), {}};
+  if (queries.bias.data != nullptr) gradients.dbias = make_zeros(rank, queries.bias.shape);
+  return gradients;
+}
+
+inline void store_query_gradients(Rank& rank, const QueryGradients& gradients) {
+  rank.device().copy(gradients.dq, rank.get("dq"));
+  if (gradients.dbias) rank.device().copy(gradients.dbias, rank.get("dbias"));
+}
+
+}  // namespace shardproof

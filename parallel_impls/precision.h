@@ -1,0 +1,34 @@
+// The precision that every subject here is written in: f32 arithmetic (f64 for f64 problems)
+// between tensors stored in the problem's dtype.
+#pragma once
+
+#include "harness/model/case.h"
+#include "harness/model/contract.h"
+
+namespace shardproof {
+
+inline bool is_16_bit(DType dtype) { return dtype == DType::kBf16 || dtype == DType::kF16; }
+
+inline Precision precision_of(const Problem& problem) {
+  const DType io = problem.dtype;
+  const DType accumulator = accumulator_of(io);
+  const DType factor = is_16_bit(io) ? io : accumulator;  // P and dS, as flash kernels store them
+  return {
+      .io = io,
+      .accumulator = accumulator,
+      .elementwise = accumulator,
+      .score = accumulator,
+      .probability = factor,
+      .score_gradient = factor,
+      .saved_out = io,
+      .lse = accumulator,
+      .block_out = accumulator,
+      .query_gradient = accumulator,
+      .kv_gradient = accumulator,
+      .operand = io == DType::kTf32 ? io : accumulator,
+      .middle = io,
+      .reduction = accumulator,
+  };
+}
+
+}  // namespace shardproof

@@ -1,0 +1,165 @@
+// The ring of ring attention (Liu et al. 2023): query tokens stay where they are, blocks of keys
+// and values travel along the mesh axis "cp", and the gradients of a block travel with it until
+// they are home. A rank holds at most two blocks of others: the one it works on and the one on its
+// way.
+#pragma once
+
+#include "parallel_impls/attention_tensors.h"
+
+namespace shardproof {
+
+enum RingTag { kKeysTag, kValuesTag, kKeyGradientsTag, kValueGradientsTag };
+
+inline int ring_next(const Communicator& ring) { return (ring.rank() + 1) % ring.size(); }
+inline int ring_previous(const Communicator& ring) {
+  return (ring.rank() + ring.size() - 1) % ring.size();
+}
+
+// Whose block rank `rank` of `size` holds at `step`: blocks move to the next rank.
+inline int block_owner(int rank, int size, int step) { return (rank - step + size) % size; }
+
+inline std::vector<Index> owned_keys(const Case& value, int ring_size, int owner) {
+  return owned_positions(value.placement.layout, value.problem.kv, ring_size, owner);
+}
+inline std::vector<Chunk> key_chunks(const Case& value, int ring_size, int owner) {
+  return owned_chunks(value.placement.layout, value.problem.kv, ring_size, owner);
+}
+inline std::vector<Chunk> query_chunks(const Case& value, int ring_size, int owner) {
+  return owned_chunks(value.placement.layout, value.problem.q, ring_size, owner);
+}
+
+// The shape of `tensor` [batch, tokens, kv heads, n] with the tokens of block `owner`.
+inline Shape block_shape(Rank& rank, const View& tensor, int owner) {
+  Shape shape = tensor.shape;
+  const auto tokens = owned_keys(rank.running(), rank.along("cp").size(), owner);
+  shape[1] = static_cast<Index>(tokens.size());
+  return shape;
+}
+
+// The keys and values that this rank works on, step by step.
+class TravellingKeys {
+ public:
+  explicit TravellingKeys(Rank& rank)
+      : rank_(rank), ring_(rank.along("cp")), here_(block(rank.get("k"), rank.get("v"))) {}
+
+  const KeyBlock& here() const { return here_; }
+
+  // Passes the block on and starts to receive the next one, unless this is the last.
+  void start_next() {
+    if (step_ + 1 == ring_.size()) return;
+    const int owner = block_owner(ring_.rank(), ring_.size(), step_ + 1);
+    k_arriving_ = rank_.make(here_.k.dtype, block_shape(rank_, here_.k, owner));
+    v_arriving_ = rank_.make(here_.v.dtype, block_shape(rank_, here_.v, owner));
+    rank_.holds_remote_kv(k_arriving_);
+    rank_.holds_remote_kv(v_arriving_);
+    k_exchange_ = ring_.start_exchange(here_.k, ring_next(ring_), k_arriving_, ring_previous(ring_),
+                                       kKeysTag);
+    v_exchange_ = ring_.start_exchange(here_.v, ring_next(ring_), v_arriving_, ring_previous(ring_),
+                                       kValuesTag);
+  }
+
+  // Makes the block that arrives the current one.
+  void finish_next() {
+    if (++step_ == ring_.size()) return;
+    ring_.wait(k_exchange_);
+    ring_.wait(v_exchange_);
+    k_here_ = std::move(k_arriving_);
+    v_here_ = std::move(v_arriving_);
+    here_ = block(k_here_, v_here_);
+  }
+
+ private:
+  KeyBlock block(const View& k, const View& v) const {
+    const int owner = block_owner(ring_.rank(), ring_.size(), step_);
+    return {k, v, key_chunks(rank_.running(), ring_.size(), owner)};
+  }
+
+  Rank& rank_;
+  Communicator& ring_;
+  int step_ = 0;
+  Tensor k_here_, v_here_, k_arriving_, v_arriving_;  // blocks of other ranks
+  KeyBlock here_;
+  Communicator::Exchange k_exchange_, v_exchange_;
+};
+
+// The gradients of key blocks, one hop behind the keys: a rank adds its part to the sum that
+// arrives and sends the sum on. After as many hops as there are ranks the sum is where its block
+// belongs.
+class TravellingGradients {
+ public:
+  explicit TravellingGradients(Rank& rank) : rank_(rank), ring_(rank.along("cp")) {}
+
+  // `dk` and `dv`: this rank's part for the block of the current step.
+  void add_and_send(Tensor dk, Tensor dv) {
+    if (step_ > 0) {
+      receive();
+      rank_.device().add(dk_arriving_, dk);
+      rank_.device().add(dv_arriving_, dv);
+    }
+    ++step_;
+    dk_sent_ = std::move(dk);
+    dv_sent_ = std::move(dv);
+    if (ring_.size() == 1) return;
+    const int owner = block_owner(ring_.rank(), ring_.size(), step_ % ring_.size());
+    dk_arriving_ = rank_.make(dk_sent_.view().dtype, block_shape(rank_, dk_sent_, owner));
+    dv_arriving_ = rank_.make(dv_sent_.view().dtype, block_shape(rank_, dv_sent_, owner));
+    dk_exchange_ = ring_.start_exchange(dk_sent_, ring_next(ring_), dk_arriving_,
+                                        ring_previous(ring_), kKeyGradientsTag);
+    dv_exchange_ = ring_.start_exchange(dv_sent_, ring_next(ring_), dv_arriving_,
+                                        ring_previous(ring_), kValueGradientsTag);
+  }
+
+  // The complete sums of this rank's own block.
+  struct Home {
+    Tensor dk, dv;
+  };
+  Home arrive_home() {
+    if (ring_.size() == 1) return {std::move(dk_sent_), std::move(dv_sent_)};
+    receive();
+    return {std::move(dk_arriving_), std::move(dv_arriving_)};
+  }
+
+ private:
+  void receive() {
+    ring_.wait(dk_exchange_);
+    ring_.wait(dv_exchange_);
+  }
+
+  Rank& rank_;
+  Communicator& ring_;
+  int step_ = 0;
+  Tensor dk_sent_, dv_sent_, dk_arriving_, dv_arriving_;
+  Communicator::Exchange dk_exchange_, dv_exchange_;
+};
+
+// The forward pass of a rank's query heads.
+inline void ring_forward(Rank& rank, const QueryBlock& queries) {
+  const RunningSoftmax state = start_softmax(rank, queries, rank.problem().dim_v);
+  TravellingKeys keys(rank);
+  for (int step = 0; step < rank.size("cp"); ++step) {
+    keys.start_next();  // in flight while this block is computed
+    attend(rank, queries, keys.here(), state);
+    keys.finish_next();
+  }
+  finish_attention(rank, state, rank.get("out"), rank.get("lse"));
+}
+
+// The backward pass; stores dq and dbias and returns the sums for this rank's own keys.
+inline TravellingGradients::Home ring_backward(Rank& rank, const QueryBlock& queries) {
+  const Upstream upstream = local_upstream(rank);
+  const QueryGradients gradients = start_query_gradients(rank, queries);
+  TravellingKeys keys(rank);
+  TravellingGradients key_gradients(rank);
+  for (int step = 0; step < rank.size("cp"); ++step) {
+    keys.start_next();
+    Tensor dk = make_zeros(rank, keys.here().k.shape);
+    Tensor dv = make_zeros(rank, keys.here().v.shape);
+    attend_backward(rank, queries, keys.here(), upstream, gradients.with(dk, dv));
+    key_gradients.add_and_send(std::move(dk), std::move(dv));
+    keys.finish_next();
+  }
+  store_query_gradients(rank, gradients);
+  return key_gradients.arrive_home();
+}
+
+}  // namespace shardproof

@@ -1,0 +1,63 @@
+// Ring attention (Liu et al. 2023) with a running softmax: exact attention over tokens cut along
+// "cp". Contiguous blocks, zigzag pairs (Llama 3, 2024) or stripes (Brandon et al. 2023); chunk
+// pairs that the mask empties are skipped.
+#include "parallel_impls/ring_cost.h"
+#include "parallel_impls/subjects.h"
+
+namespace shardproof {
+namespace {
+
+QueryBlock own_queries(Rank& rank) {
+  return local_queries(rank, heads_of(rank.problem(), 1, 0),
+                       query_chunks(rank.running(), rank.size("cp"), rank.coordinate("cp")));
+}
+
+void forward(Rank& rank) { ring_forward(rank, own_queries(rank)); }
+
+void backward(Rank& rank) {
+  const auto home = ring_backward(rank, own_queries(rank));
+  rank.device().copy(home.dk, rank.get("dk"));
+  rank.device().copy(home.dv, rank.get("dv"));
+}
+
+Shard shard(const Case& value, const TensorSpec& tensor, int rank) {
+  const Mesh& mesh = value.placement.mesh;
+  const Index ranks = mesh.size("cp");
+  const Index mine = mesh.coordinate(rank, "cp");
+  return attention_shard(value.problem, tensor, heads_of(value.problem, 1, 0),
+                         owned_positions(value.placement.layout, value.problem.q, ranks, mine),
+                         owned_positions(value.placement.layout, value.problem.kv, ranks, mine));
+}
+
+Cost cost(const Case& value, int rank) {
+  const int ranks = value.placement.mesh.size("cp");
+  const int mine = value.placement.mesh.coordinate(rank, "cp");
+  const Problem& problem = value.problem;
+  return {.traffic = ring_traffic(value, ranks, mine, problem.kv_heads),
+          .kv_resident_bytes = ring_resident_bytes(value, ranks, mine, problem.kv_heads),
+          .score_elements = ring_products(value, ranks, mine, problem.heads)};
+}
+
+}  // namespace
+
+const Subject& ring_attention() {
+  static const Subject subject{
+      .name = "ring_attention",
+      .op = "attention",
+      .summary = "ring attention: key/value blocks travel along cp",
+      .axes = {"cp"},
+      .uses_layout = true,
+      .contract =
+          [](const Case& value) {
+            return ring_contract(value, value.placement.mesh.size("cp"), 1);
+          },
+      .cost = cost,
+      .unsupported = [](const Case& value) { return foreign_axis(value.placement.mesh, {"cp"}); },
+      .shard = shard,
+      .forward = forward,
+      .backward = backward,
+  };
+  return subject;
+}
+
+}  // namespace shardproof

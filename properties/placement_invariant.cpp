@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <optional>
+
+#include "harness/check/compare.h"
+#include "harness/model/element.h"
+#include "harness/model/require.h"
+#include "properties/properties.h"
+
+namespace shardproof {
+namespace {
+
+// Small cases stay small: no variant has more ranks than this or than the case itself.
+constexpr int kMostRanks = 16;
+
+std::string inapplicable(const Case&, const Subject& subject) {
+  return subject.axes.empty() ? "the subject runs on one rank" : "";
+}
+
+Mesh without_trivial_axes(const Mesh& mesh) {
+  Mesh result;
+  for (const Axis& axis : mesh.axes) {
+    if (axis.size > 1) result.axes.push_back(axis);
+  }
+  return result;
+}
+
+bool same_place(const Placement& a, const Placement& b) {
+  const Mesh mesh = without_trivial_axes(a.mesh);
+  const bool one_rank = mesh.axes.empty();
+  return mesh == without_trivial_axes(b.mesh) && (one_rank || a.layout == b.layout);
+}
+
+// `candidate` made fit for the subject; nothing when that leaves the problem or leads back.
+std::optional<Case> fitted(Case candidate, const Case& value, const Subject& subject) {
+  if (candidate.placement.mesh.ranks() > std::max(kMostRanks, value.placement.mesh.ranks())) {
+    return std::nullopt;
+  }
+  if (subject.adapt != nullptr) subject.adapt(candidate);
+  const bool other =
+      candidate.problem == value.problem && !same_place(candidate.placement, value.placement);
+  if (!other || !subject.unsupported(candidate).empty()) return std::nullopt;
+  return candidate;
+}
+
+// One rank, other layouts, and meshes one step away.
+std::vector<Case> alternatives(const Case& value, const Subject& subject) {
+  std::vector<Case> result{value};
+  result.back().placement.mesh = {};
+  result.back().placement.layout = Layout::kContiguous;
+  if (subject.uses_layout) {
+    for (Layout layout : all_layouts()) {
+      if (layout == value.placement.layout) continue;
+      result.push_back(value);
+      result.back().placement.layout = layout;
+    }
+  }
+  Mesh mesh;
+  for (std::string_view axis : subject.axes) {
+    mesh.axes.push_back({std::string(axis), value.placement.mesh.size(axis)});
+  }
+  const auto add = [&](auto change) {
+    result.push_back(value);
+    result.back().placement.mesh = mesh;
+    change(result.back().placement.mesh.axes);
+  };
+  for (std::size_t i = 0; i < mesh.axes.size(); ++i) {
+    add([i](auto& axes) { axes[i].size *= 2; });
+    add([i](auto& axes) { axes[i].size += 1; });
+    if (i == 0) continue;
+    add([i](auto& axes) { std::swap(axes[i].size, axes[i - 1].size); });
+    add([i](auto& axes) { std::swap(axes[i], axes[i - 1]); });
+  }
+  return result;
+}
+
+// The alternative that the case's seeds choose, or the next one that is possible.
+std::vector<Case> variants(const Case& value, const Subject& subject) {
+  std::vector<Case> others = alternatives(value, subject);
+  const std::uint64_t start = mix(value.problem.seed ^ mix(value.placement.schedule));
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    auto fit = fitted(std::move(others[(start + i) % others.size()]), value, subject);
+    if (fit) return {std::move(*fit)};
+  }
+  return {};
+}
+
+// The first tensor in which the runs differ by more than both bounds together. A difference within
+// the base run's bound alone needs no reference for the other run.
+Verdict compare_runs(const Run& base, const Run& other) {
+  const auto& tensors = base.outcome.tensors;
+  require(tensors.size() == other.outcome.tensors.size(), "runs of a problem have equal tensors");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Gathered& got = other.outcome.tensors[i];
+    const std::string_view name = tensors[i].spec.name;
+    const ExpectedTensor* bounds = base.expected(Effort::kLikely).find(name);
+    if (compare(got, tensors[i], nullptr, bounds).symptom.empty()) continue;
+    const ExpectedTensor* other_bounds = other.expected(Effort::kLikely).find(name);
+    const Comparison comparison = compare(got, tensors[i], other_bounds, bounds);
+    if (!comparison.symptom.empty()) return verdict_of(comparison, tensors[i].spec.shape);
+  }
+  return Verdict::holds();
+}
+
+Verdict judge(const Evidence& evidence) {
+  const Run& other = *evidence.variants.front();
+  Verdict verdict = compare_runs(evidence.base, other);
+  if (is_failure(verdict.kind)) verdict.message += "\nin " + to_text(other.value);
+  return verdict;
+}
+
+}  // namespace
+
+const Property& placement_invariant_property() {
+  static const Property property{
+      .name = "placement_invariant",
+      .family = Family::kInvariance,
+      .claim = "Another mesh, layout or number of ranks gives the same values within both bounds.",
+      .inapplicable = inapplicable,
+      .variants = variants,
+      .judge = judge,
+  };
+  return property;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,201 @@
+#include "reference/attention_bound.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "reference/attention_pass.h"
+#include "reference/attention_product.h"
+
+namespace shardproof {
+namespace {
+
+// Above this many (query, key) pairs a head, the worst case is left out unless asked for. It would
+// tighten T2 only for sums that are made by fewer than kLambda^2 terms.
+constexpr Index kManyPairs = Index{1} << 18;
+
+std::size_t size_of(Index rows, Index columns) { return static_cast<std::size_t>(rows * columns); }
+
+std::size_t bound_count(Index a, Index b, Index c, Index d) {
+  return static_cast<std::size_t>(a * b * c * d);
+}
+
+}  // namespace
+
+BoundContext::BoundContext(const Problem& p, const AttentionPlan& order,
+                           const AttentionInputErrors& input_errors, const Contract& contract,
+                           bool need_worst)
+    : problem(p),
+      plan(order),
+      errors(input_errors),
+      precision(contract.precision),
+      units(contract.precision),
+      worst(need_worst || p.q * p.kv <= kManyPairs),
+      coherent(units.operand.exists() || input_errors.any()),
+      merged(contract.precision.merge_blocks && order.keys.blocks() > 1),
+      // The last rounding is the output's own where the types are the same.
+      ring_keys(
+          units.kv_gradient.exists() &&
+          (order.queries.blocks() > 1 || narrowing(precision.io, precision.kv_gradient).exists())),
+      ring_queries(
+          units.query_gradient.exists() &&
+          (order.keys.blocks() > 1 || narrowing(precision.io, precision.query_gradient).exists())),
+      scale(effective_scale(p)),
+      softcap(effective_softcap(p)),
+      steps(static_cast<double>(std::max<Index>({order.keys.blocks(), order.queries.blocks(), 1}))),
+      lse_type(contract.precision.lse, contract.precision),
+      shared_dscore(units.exp_error + units.score_gradient.u + units.score_gradient_operand.u +
+                    4 * units.elementwise.u + units.operand.u),
+      accumulator_limit(format(contract.precision.accumulator).overflow_threshold),
+      score_limit(format(contract.precision.score).overflow_threshold),
+      dscore_limit(format(contract.precision.score_gradient).overflow_threshold),
+      query_gradient_limit(format(contract.precision.query_gradient).overflow_threshold),
+      kv_gradient_limit(format(contract.precision.kv_gradient).overflow_threshold) {}
+
+TileErrors::TileErrors(const Problem& p) {
+  for (Matrix* matrix : {&logit_worst,
+                         &logit_square,
+                         &logit_linear,
+                         &logit_coherent,
+                         &scaled_worst,
+                         &scaled_square,
+                         &scaled_linear,
+                         &derivative,
+                         &derivative_nearby,
+                         &probability_squared,
+                         &forward_growth,
+                         &coherent_growth,
+                         &dp_worst,
+                         &dp_square,
+                         &dp_linear,
+                         &dp_coherent,
+                         &dscore_worst,
+                         &dscore_square,
+                         &dscore_linear,
+                         &dscore_coherent,
+                         &dscore_underflow,
+                         &growth_worst,
+                         &growth_square,
+                         &first,
+                         &second}) {
+    matrix->resize(size_of(tile_rows(p), p.kv));
+  }
+  for (Matrix* row : {&lse_worst, &lse_linear, &lse_square, &lse_coherent, &delta_worst,
+                      &delta_linear, &delta_square, &delta_coherent, &recomputed, &overflow}) {
+    row->resize(size_of(tile_rows(p), 1));
+  }
+}
+
+KeySums::KeySums(const BoundContext& context, Index width, bool operand_inexact) {
+  const std::size_t size = size_of(context.problem.kv, width);
+  for (Matrix* sums : {&square, &products, &signed_lse, &signed_delta, &underflow}) {
+    sums->resize(size);
+  }
+  if (context.worst) {
+    worst.resize(size);
+    absolute.resize(size);
+  }
+  if (context.coherent) coherent.resize(size);
+  if (operand_inexact) {
+    for (Matrix* sums : {&operand_worst, &operand_square, &operand_common}) sums->resize(size);
+  }
+  if (context.ring_keys) {
+    for (Matrix* sums : {&block, &block_absolute, &block_squares}) sums->resize(size);
+  }
+}
+
+void KeySums::end_block() {
+  for (std::size_t i = 0; i < block.size(); ++i) {
+    block_absolute[i] += std::fabs(block[i]);
+    block_squares[i] += block[i] * block[i];
+    block[i] = 0;
+  }
+}
+
+void TileProducts::scores(const double* left, Index width, const Matrix& right,
+                          Matrix& result) const {
+  clear(result);
+  for (const Segment& s : tile.segments) {
+    add_product(tile.rows, width, s.count(), Strided<double>{left, width, 1},
+                right.data() + s.first, keys, result.data() + s.first, keys);
+  }
+}
+
+void TileProducts::rows(const Matrix& weights, const Matrix& right, Index width, Matrix& result,
+                        Index block) const {
+  result.assign(size_of(tile.rows, width), 0.0);
+  for (const Segment& s : tile.segments) {
+    if (block >= 0 && s.block != block) continue;
+    add_product(tile.rows, s.count(), width, Strided<double>{weights.data() + s.first, keys, 1},
+                right.data() + s.first * width, width, result.data(), width);
+  }
+}
+
+void TileProducts::add_keys(const Matrix& weights, const double* right, Index width,
+                            Matrix& result) const {
+  for (const Segment& s : tile.segments) {
+    add_product(s.count(), tile.rows, width, Strided<double>{weights.data() + s.first, 1, keys},
+                right, width, result.data() + s.first * width, width);
+  }
+}
+
+void TileProducts::clear(Matrix& matrix) const {
+  for (Index row = 0; row < tile.rows; ++row) {
+    for (const Segment& s : tile.segments) {
+      std::fill_n(matrix.begin() + row * keys + s.first, s.count(), 0.0);
+    }
+  }
+}
+
+AttentionBounder::AttentionBounder(const BoundContext& context, AttentionBounds& bounds)
+    : context_(context), bounds_(bounds), errors_(context.problem) {
+  const Problem& p = context.problem;
+  bounds_.out.resize(bound_count(p.batch, p.q, p.heads, p.dim_v));
+  bounds_.lse.resize(bound_count(p.batch, p.heads, p.q, 1));
+  bounds_.dq.resize(bound_count(p.batch, p.q, p.heads, p.dim));
+  bounds_.dk.resize(bound_count(p.batch, p.kv, p.kv_heads, p.dim));
+  bounds_.dv.resize(bound_count(p.batch, p.kv, p.kv_heads, p.dim_v));
+  if (p.bias == ScoreBias::kDense) bounds_.dbias.resize(bound_count(p.heads, p.q, p.kv, 1));
+}
+
+void AttentionBounder::begin_group(const KeyGroup<double>& group, const BatchMask& mask) {
+  facts_ = GroupFacts(context_, group, mask);
+  keys_ = {};
+  keys_.dk = KeySums(context_, context_.problem.dim, facts_.q.inexact());
+  keys_.dv = KeySums(context_, context_.problem.dim_v, facts_.dout.inexact());
+  for (Matrix* sums :
+       {&keys_.probability, &keys_.logit_linear, &keys_.dscore_linear, &keys_.dscore_absolute}) {
+    sums->resize(static_cast<std::size_t>(context_.problem.kv));
+  }
+}
+
+void AttentionBounder::visit_tile(const KeyGroup<double>& group, const QueryTile<double>& tile) {
+  TileView view{context_, facts_, group, tile, errors_, {tile, context_.problem.kv}};
+  set_logit_errors(view);
+  const std::vector<RowSums> sums = bound_lse(view, bounds_);
+  bound_out(view, sums, bounds_);
+  set_dscore_errors(view, bounds_);
+  bound_queries(view, bounds_);
+  add_to_keys(view, keys_);
+}
+
+void AttentionBounder::end_query_block(const KeyGroup<double>&) {
+  keys_.dk.end_block();
+  keys_.dv.end_block();
+}
+
+void AttentionBounder::end_group(const KeyGroup<double>& group, const BatchMask& mask) {
+  bound_keys(context_, facts_, group, mask, keys_, bounds_);
+}
+
+AttentionResult attention_bounds(const Problem& problem, const AttentionInputs<double>& inputs,
+                                 const AttentionInputErrors& errors, const Contract& contract,
+                                 bool need_worst) {
+  const AttentionPlan plan(problem, contract.partitions);
+  const BoundContext context(problem, plan, errors, contract, need_worst);
+  AttentionResult result;
+  AttentionBounder bounder(context, result.bounds);
+  result.values = attention_pass(problem, plan, inputs, bounder);
+  return result;
+}
+
+}  // namespace shardproof

@@ -1,0 +1,60 @@
+// What the errors of q, k, v, dout and of the rows' lse and delta do to every result of an attention
+// layer. They reach a result on many paths that partly cancel and partly add up, which no bound of
+// stage after stage can see. So the whole layer is evaluated on operands moved by these very errors
+// with random signs: the mean square of the response is sum (sensitivity * error)^2, the `square` of
+// a Family, with every coherence in it. Deterministic: the signs are a hash of the operand's value,
+// so that equal elements, which round equally, move together.
+#pragma once
+
+#include <array>
+
+#include "reference/attention.h"
+#include "reference/projection.h"
+
+namespace shardproof {
+
+// One operand of attention, or one quantity a row, and how far it may move.
+struct Movable {
+  std::vector<double> values;
+  std::vector<double> reach;   // as sqrt(Family::square)
+  std::vector<double> common;  // toward zero, all elements together; empty: nothing
+};
+
+struct LayerProbe {
+  const Problem& inner;  // the attention inside, its key/value heads as in the layer
+  Movable q, k, v, dout;
+  std::vector<double> lse_reach;    // [batch, heads, q]
+  std::vector<double> delta_reach;  // likewise
+
+  // The linear maps around attention.
+  Index tokens = 0;
+  Index features = 0;
+  std::vector<double> x_across;        // [features, tokens]
+  std::vector<double> weights_across;  // [wq; wk; wv] transposed, [columns of all, features]
+  std::vector<double> wo;              // [heads * dim_v, features]
+  std::vector<double> dy;              // [tokens, features]
+
+  Index query_columns() const { return inner.heads * inner.dim; }
+  Index key_columns() const { return inner.kv_heads * inner.dim; }
+  Index value_columns() const { return inner.kv_heads * inner.dim_v; }
+};
+
+// The results of a layer, or the squares of their responses. The weights' gradients stand side by
+// side: those of wq, wk, wv.
+struct LayerResults {
+  std::vector<double> y;        // [tokens, features]
+  std::vector<double> dx;       // [tokens, features]
+  std::vector<double> weights;  // [features, query + key + value columns]
+  std::vector<double> biases;   // [1, query + key + value columns]
+  std::vector<double> dwo;      // [heads * dim_v, features]
+
+  std::array<std::vector<double>*, 5> all() { return {&y, &dx, &weights, &biases, &dwo}; }
+};
+
+struct LayerResponse {
+  LayerResults square;
+  LayerResults common;  // magnitude of the response to the common errors; empty without any
+};
+LayerResponse respond(const LayerProbe& probe);
+
+}  // namespace shardproof

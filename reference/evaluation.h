@@ -1,0 +1,84 @@
+// Evaluation: what the evaluations of operators made of linear layers share: reading inputs,
+// storing a projection, and turning products into expected outputs.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include "harness/model/element.h"
+#include "reference/projection.h"
+
+namespace shardproof {
+
+template <class Real>
+class Evaluation {
+ public:
+  Evaluation(const Problem& problem, const Contract& contract, Effort effort, bool rms_may_apply)
+      : problem_(problem),
+        rule_(contract.precision, effort != Effort::kValues),
+        effort_(effort),
+        generic_(rms_may_apply && is_generic(problem)),
+        specs_(problem.op->tensors(problem)) {}
+
+  const ProductRule& rule() const { return rule_; }
+  bool with_errors() const { return rule_.with_errors; }
+
+  std::vector<double> values(std::string_view name) const {
+    return whole_tensor(problem_, spec(name));
+  }
+
+  // An input as a matrix.
+  Factor<Real> matrix(std::string_view name, Index rows, Index columns) const {
+    return exact_factor<Real>(values(name), rows, columns, rule_);
+  }
+
+  // The error of element `i` of a product once its bias is added and it is stored.
+  Carried stored(const Product<Real>& product, std::size_t i, double multiplicity, bool has_bias,
+                 Real value) const {
+    Carried error = product.errors[i];
+    error.square *= multiplicity;
+    error.coherent *= multiplicity;
+    if (has_bias) add_rounding(error, rule_.precision.elementwise, value);
+    add_middle_rounding(error, rule_, value);
+    return error;
+  }
+
+  // The output `name` is the product, plus `bias` on every row unless that is empty.
+  void add_output(std::string_view name, const Product<Real>& product, double multiplicity,
+                  const std::vector<double>& bias = {}) {
+    std::vector<Real> sums = product.values;
+    for (std::size_t i = 0; !bias.empty() && i < sums.size(); ++i) {
+      sums[i] += static_cast<Real>(bias[i % bias.size()]);
+    }
+    std::vector<Bound> bounds(rule_.with_errors ? sums.size() : 0);
+    for (std::size_t i = 0; i < bounds.size(); ++i) {
+      bounds[i] = reduced_bound(product, i, multiplicity, !bias.empty(), sums[i], rule_);
+    }
+    expected_.tensors.push_back(
+        output_tensor(spec(name), sums, bounds, effort_, generic_ && multiplicity == 1, rule_));
+  }
+
+  Expected take() { return std::move(expected_); }
+
+ private:
+  const TensorSpec& spec(std::string_view name) const {
+    return *std::find_if(specs_.begin(), specs_.end(),
+                         [&](const TensorSpec& spec) { return spec.name == name; });
+  }
+
+  const Problem& problem_;
+  ProductRule rule_;
+  Effort effort_;
+  bool generic_;
+  std::vector<TensorSpec> specs_;
+  Expected expected_;
+};
+
+// Sums of the columns, which read their operand as it is stored.
+template <class Real>
+Product<Real> column_sums(Factor<Real> factor, const ProductRule& rule) {
+  factor.operand = {};
+  return multiply(ones<Real>(factor.rows), factor, rule);
+}
+
+}  // namespace shardproof

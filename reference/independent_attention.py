@@ -1,0 +1,165 @@
+#!/usr/bin/python3
+"""Attention and its gradients in NumPy, written from the definition and from nothing else.
+
+usage: independent_attention.py PROBLEMS RESULTS
+
+PROBLEMS holds one problem after another: a line "problem key=value ...", then for each tensor a line
+"tensor NAME" and a line with its values in row-major order. RESULTS gets "problem" and the tensors
+out, lse, dq, dk, dv (and dbias) of each, in the same form. The gradients go through the Jacobian
+matrix of the softmax, one query at a time.
+"""
+import sys
+
+import numpy as np
+
+MASK = (1 << 64) - 1
+
+
+def mix(value):
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & MASK
+    return value ^ (value >> 31)
+
+
+def documents(length, tokens):
+    """The document of every token: packed documents of length, length+1, length+2, length, ..."""
+    result = []
+    document = 0
+    while len(result) < tokens:
+        result += [document] * (length + document % 3)
+        document += 1
+    return np.array(result[:tokens], dtype=int)
+
+
+def visible_keys(problem, batch, query):
+    """A boolean for every key."""
+    queries, keys = problem["q"], problem["kv"]
+    a, b = problem["a"], problem["b"]
+    key = np.arange(keys)
+    kind = problem["mask"]
+    if kind == "none":
+        return np.ones(keys, bool)
+    if kind == "causal":
+        return key <= query
+    if kind == "causal_bottom_right":
+        return key <= query + keys - queries
+    if kind == "window":
+        return (query - a <= key) & (key <= query + b)
+    if kind == "prefix":
+        return (key < a) | (key <= query)
+    if kind == "documents":
+        of = documents(a, max(queries, keys))
+        same = of[:keys] == of[query]
+        return same & (key <= query) if b else same
+    if kind == "padding":
+        return key < a - batch
+    if kind == "random":
+        first = (batch * queries + query) * keys
+        base = mix(problem["seed"])
+        draws = [mix((base + first + int(k)) & MASK) % 100 for k in key]
+        return np.array(draws, dtype=int) < a
+    if kind == "blind":
+        return np.full(keys, not a <= query < a + b)
+    raise ValueError("unknown mask " + kind)
+
+
+def to_bf16(value):
+    bits = int(np.float32(value).view(np.uint32))
+    bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return float(np.uint32(bits).view(np.float32))
+
+
+def attention(problem, t):
+    heads, kv_heads = problem["heads"], problem["kv_heads"]
+    scale = problem["scale"] or 1 / np.sqrt(problem["dim"])
+    cap = problem["softcap"]
+    out = np.zeros(t["dout"].shape)
+    lse = np.full(t["dlse"].shape, -np.inf)
+    dq, dk, dv = np.zeros(t["q"].shape), np.zeros(t["k"].shape), np.zeros(t["v"].shape)
+    dbias = np.zeros((heads, problem["q"], problem["kv"]))
+    for batch in range(problem["batch"]):
+        for head in range(heads):
+            group = head // (heads // kv_heads)
+            for query in range(problem["q"]):
+                seen = np.flatnonzero(visible_keys(problem, batch, query))
+                if len(seen) == 0:
+                    continue
+                q = t["q"][batch, query, head]
+                k = t["k"][batch, seen, group]
+                v = t["v"][batch, seen, group]
+                dout = t["dout"][batch, query, head]
+                x = scale * (k @ q)
+                y = cap * np.tanh(x / cap) if cap else x
+                slope = 1 / np.cosh(x / cap) ** 2 if cap else np.ones(len(seen))
+                if problem["bias"] == "alibi":
+                    exponent = -8 * (head + 1) / heads
+                    y = y - to_bf16(2.0 ** exponent) * np.abs(query - seen)
+                if problem["bias"] == "dense":
+                    y = y + t["bias"][head, query, seen]
+                lse[batch, head, query] = np.logaddexp.reduce(y)
+                p = np.exp(y - lse[batch, head, query])
+                out[batch, query, head] = p @ v
+                jacobian = np.diag(p) - np.outer(p, p)
+                dy = jacobian @ (v @ dout) + p * t["dlse"][batch, head, query]
+                dx = dy * slope
+                dq[batch, query, head] = scale * (dx @ k)
+                dk[batch, seen, group] += scale * np.outer(dx, q)
+                dv[batch, seen, group] += np.outer(p, dout)
+                dbias[head, query, seen] += dy
+    results = {"out": out, "lse": lse, "dq": dq, "dk": dk, "dv": dv}
+    if problem["bias"] == "dense":
+        results["dbias"] = dbias
+    return results
+
+
+def shapes(p):
+    return {
+        "q": (p["batch"], p["q"], p["heads"], p["dim"]),
+        "k": (p["batch"], p["kv"], p["kv_heads"], p["dim"]),
+        "v": (p["batch"], p["kv"], p["kv_heads"], p["dim_v"]),
+        "bias": (p["heads"], p["q"], p["kv"]),
+        "dout": (p["batch"], p["q"], p["heads"], p["dim_v"]),
+        "dlse": (p["batch"], p["heads"], p["q"]),
+    }
+
+
+def parse_problem(line):
+    problem = {}
+    for entry in line.split()[1:]:
+        key, value = entry.split("=")
+        if key in ("mask", "bias"):
+            problem[key] = value
+        elif key in ("scale", "softcap"):
+            problem[key] = float(value)
+        else:
+            problem[key] = int(value)
+    return problem
+
+
+def read_problems(path):
+    with open(path) as lines:
+        problem, tensors = None, {}
+        for line in lines:
+            if line.startswith("problem"):
+                if problem:
+                    yield problem, tensors
+                problem, tensors = parse_problem(line), {}
+            elif line.startswith("tensor"):
+                name = line.split()[1]
+                values = np.array([float(x) for x in next(lines).split()])
+                tensors[name] = values.reshape(shapes(problem)[name])
+        if problem:
+            yield problem, tensors
+
+
+def main():
+    with open(sys.argv[2], "w") as results:
+        for problem, tensors in read_problems(sys.argv[1]):
+            results.write("problem\n")
+            for name, values in attention(problem, tensors).items():
+                text = " ".join("%.17g" % value for value in values.ravel())
+                results.write("tensor %s\n%s\n" % (name, text))
+
+
+if __name__ == "__main__":
+    main()
