@@ -26,7 +26,7 @@ struct FuzzFlags {
   std::string time;
   std::uint64_t cases = 0;
   std::string seed = "0";
-  std::string regressions = SHARDPROOF_CASES;
+  std::string regressions;  // "": those of the project, where there are any
   std::vector<std::string> goldens;
   std::string goldens_out = "golden/found";
   std::string json;
@@ -46,7 +46,12 @@ void add_stored(std::vector<StoredCase>& stored, const std::filesystem::path& pa
 
 std::vector<StoredCase> stored_cases(const FuzzFlags& flags, const Tables& tables) {
   std::vector<StoredCase> stored;
-  if (std::filesystem::exists(flags.regressions)) add_stored(stored, flags.regressions);
+  const std::filesystem::path own = SHARDPROOF_CASES;
+  if (!flags.regressions.empty()) {
+    add_stored(stored, flags.regressions);
+  } else if (std::filesystem::exists(own)) {
+    add_stored(stored, own);
+  }
   for (const std::string& path : flags.goldens) add_stored(stored, path);
   for (const StoredCase& each : stored) {
     try {
@@ -106,7 +111,8 @@ Command fuzz_command(CLI::App& program, const Tables& tables) {
       ->capture_default_str();
   add_worker_flags(*app, flags->workers);
   add_restrictions(*app, flags->restrictions);
-  app->add_option("--regressions", flags->regressions, "folder of .case files that run first")
+  app->add_option("--regressions", flags->regressions,
+                  "folder of .case files that run first (default: the project's own)")
       ->type_name("DIR");
   app->add_option("--goldens", flags->goldens, "goldens (files or folders) that run first")
       ->delimiter(',')

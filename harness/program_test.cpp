@@ -101,6 +101,7 @@ TEST_F(Program, BadValuesAreErrorsThatNameThem) {
   expect("fuzz --operator=mlp --mask=causal", "mask", "none of the subjects");
   expect("fuzz --cases=1 --jobs=-2", "-2", "--jobs");
   expect("fuzz --cases=1 --json=/no/such/place.json", "/no/such/place.json", "cannot write");
+  expect("fuzz --regressions=no/such/folder", "no/such/folder", "does not exist");
   expect("check nonsense", "case", "'|'");
   expect("list colours", "'colours'", "subjects");
   expect("mutants --only=nobody", "'nobody'", "choices");
@@ -156,7 +157,7 @@ TEST_F(Program, TheSameSeedGivesTheSameVerdicts) {
 }
 
 TEST_F(Program, ACampaignThatJudgesNothingIsNoSuccess) {
-  const Ran ran = run("fuzz --cases=0");
+  const Ran ran = run("fuzz --cases=0 --regressions=.");
   EXPECT_EQ(ran.exit_code, 2);
   EXPECT_TRUE(ran.says("NOTHING CHECKED")) << ran.output;
 }
@@ -211,7 +212,7 @@ TEST_F(Program, AnInterruptEndsWithTheSummary) {
   const pid_t child = fork();
   if (child == 0) {
     if (!freopen(log.c_str(), "w", stdout) || chdir(folder_.c_str()) != 0) _exit(9);
-    execl(SHARDPROOF_BINARY, "shardproof", "fuzz", "--time=60s", "--jobs=2", nullptr);
+    execl(SHARDPROOF_BINARY, "shardproof", "fuzz", "--time=60s", "--operator=mlp", nullptr);
     _exit(9);
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));

@@ -128,7 +128,7 @@ TEST_F(CostTest, WorkIsExactlyWhatIsPromised) {
   EXPECT_EQ(judge(property).symptom, "work differs");
 }
 
-TEST_F(CostTest, ContiguousSkipsTheFutureAndNothingSkipsThePast) {
+TEST_F(CostTest, BlocksThatTheMaskEmptiesAreSkippedAndNothingElse) {
   const Property& property = work_balance_property();
   subject_.cost = [](const Case&, int) { return promises({}, 0, 64.0); };
   prepare(Layout::kContiguous);
@@ -139,6 +139,26 @@ TEST_F(CostTest, ContiguousSkipsTheFutureAndNothingSkipsThePast) {
   subject_.cost = [](const Case&, int) { return promises({}, {}, 40.0); };
   set_work({40, 40, 40, 40});
   EXPECT_EQ(judge(property).symptom, "too little work") << "the last two queries see 15 keys";
+}
+
+// Documents 0-1, 2-4, 5-7 and blocks of 2 tokens: rank 2 meets three blocks, rank 0 one.
+TEST_F(CostTest, EveryMaskLimitsTheWork) {
+  const Property& property = work_balance_property();
+  run_ = fake::right_run(fake::small_case("documents", 2), subject_);
+  const auto judge_work = [&](std::vector<double> scores) {
+    run_.costs = [costs = std::vector<Cost>(), scores]() mutable -> const std::vector<Cost>& {
+      costs.clear();
+      for (double each : scores) costs.push_back(promises({}, 0, each));
+      return costs;
+    };
+    set_work(scores);
+    return judge(property).symptom;
+  };
+  EXPECT_EQ(judge_work({16, 32, 48, 32}), "");
+  EXPECT_EQ(judge_work({16, 24, 24, 24}), "") << "parts of blocks may be skipped, too";
+  EXPECT_EQ(judge_work({17, 32, 48, 32}), "too much work");
+  EXPECT_EQ(judge_work({16, 32, 64, 32}), "too much work");
+  EXPECT_EQ(judge_work({16, 32, 48, 23}), "too little work");
 }
 
 TEST_F(CostTest, BalancedLayoutsAreWithinABlockPair) {

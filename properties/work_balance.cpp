@@ -5,24 +5,26 @@
 #include <algorithm>
 
 #include "properties/properties.h"
-#include "properties/tokens.h"
 
 namespace shardproof {
 namespace {
 
-// What one rank holds of q: tokens, and how many (batch, head) pairs.
-struct Queries {
+// What a rank holds of q or k [batch, tokens, heads, dim].
+struct Holding {
   std::vector<Index> tokens;
-  double pairs = 0;
+  double heads = 0;
 };
 
-Queries queries_of(const Run& run, int rank) {
+std::vector<Holding> holdings_of(const Run& run, std::string_view tensor) {
+  std::vector<Holding> result;
   for (const TensorSpec& spec : run.value.problem.op->tensors(run.value.problem)) {
-    if (spec.name != "q") continue;
-    const Shard shard = run.subject->shard(run.value, spec, rank);  // [batch, q, heads, dim]
-    return {shard[1], static_cast<double>(shard[0].size() * shard[2].size())};
+    if (spec.name != tensor) continue;
+    for (int rank = 0; rank < run.value.placement.mesh.ranks(); ++rank) {
+      Shard shard = run.subject->shard(run.value, spec, rank);
+      result.push_back({std::move(shard[1]), static_cast<double>(shard[2].size())});
+    }
   }
-  return {};
+  return result;
 }
 
 Verdict wrong(std::string_view symptom, std::string message, double got, double want) {
@@ -57,78 +59,111 @@ Verdict compare_with_promises(const Run& run) {
   return promised ? Verdict::holds() : Verdict::discarded("the subject promises no work");
 }
 
-bool is_square_causal(const Problem& problem) {
-  return uses_key(problem, "mask") && uses_key(problem, "kv") &&
-         problem.mask.mask->name == "causal" && problem.q == problem.kv && problem.kv > 0;
+// What one query head of a rank must and may compute, over all batch entries.
+struct Limits {
+  std::vector<Index> queries;
+  double least = 0;  // scores that the mask leaves
+  double most = 0;   // blocks, one a rank of the ring, of which it leaves anything
+};
+
+Limits limits_of(const Problem& problem, const std::vector<Index>& queries,
+                 const std::vector<const Holding*>& blocks) {
+  Limits limits{queries};
+  for (Index batch = 0; batch < problem.batch; ++batch) {
+    for (const Holding* block : blocks) {
+      Index seen = 0;
+      for (Index query : queries) {
+        for (Index key : block->tokens) seen += visible(problem, batch, query, key);
+      }
+      limits.least += static_cast<double>(seen);
+      if (seen > 0) limits.most += static_cast<double>(queries.size() * block->tokens.size());
+    }
+  }
+  return limits;
 }
 
-// Query i sees i + 1 keys: a rank that owns tokens i computes at least the sum of i + 1. One that
-// holds keys block by block skips the blocks of ranks whose tokens all come later: under the
-// contiguous layout rank r needs its own block and those of the ranks before it, so at most
-// tokens(r) * (tokens(0) + ... + tokens(r)) = tokens(r) * (last token + 1). That is as uneven as
-// theory says: 1, 2, ..., R block pairs.
-Verdict compare_with_theory(const Run& run, int rank, bool by_blocks) {
-  const Queries queries = queries_of(run, rank);
-  double least = 0;
-  for (Index token : queries.tokens) least += static_cast<double>(token + 1) * queries.pairs;
-  const double got = measured(run, rank);
-  if (!(got >= least)) {
-    return wrong("too little work",
-                 fmt::format("rank {} computed {} scores, its queries see {}", rank, got, least),
-                 got, least);
+// Every visible score must be computed. Who holds keys block by block skips the blocks that the
+// mask empties: a contiguous causal ring then is as uneven as theory says, 1, 2, ..., R blocks.
+Verdict compare_with_mask(const Run& run, const std::vector<Holding>& queries,
+                          const std::vector<Holding>& keys) {
+  std::vector<Limits> known;  // ranks that share tokens share limits
+  for (int rank = 0; rank < static_cast<int>(queries.size()); ++rank) {
+    const Holding& mine = queries[static_cast<std::size_t>(rank)];
+    auto limits = std::find_if(known.begin(), known.end(),
+                               [&](const Limits& each) { return each.queries == mine.tokens; });
+    if (limits == known.end()) {
+      std::vector<const Holding*> blocks;
+      for (int member : run.value.placement.mesh.group(rank, "cp")) {
+        blocks.push_back(&keys[static_cast<std::size_t>(member)]);
+      }
+      known.push_back(limits_of(run.value.problem, mine.tokens, blocks));
+      limits = known.end() - 1;
+    }
+    const double got = measured(run, rank);
+    const double least = limits->least * mine.heads;
+    const double most = limits->most * mine.heads;
+    if (!(got >= least)) {
+      return wrong("too little work",
+                   fmt::format("rank {} computed {} scores, its queries see {}", rank, got, least),
+                   got, least);
+    }
+    if (promise(run, rank).kv_resident_bytes && !(got <= most)) {
+      return wrong("too much work",
+                   fmt::format("rank {} computed {} scores, blocks that the mask leaves hold {}",
+                               rank, got, most),
+                   got, most);
+    }
   }
-  if (!by_blocks || run.value.placement.layout != Layout::kContiguous || queries.tokens.empty()) {
-    return Verdict::holds();
-  }
-  const double most = queries.pairs * static_cast<double>(queries.tokens.size()) *
-                      static_cast<double>(queries.tokens.back() + 1);
-  if (got <= most) return Verdict::holds();
-  return wrong("too much work",
-               fmt::format("rank {} computed {} scores, blocks that the mask leaves hold {}", rank,
-                           got, most),
-               got, most);
+  return Verdict::holds();
 }
 
-// Zigzag and striped: the ranks of one ring are within one block pair of each other. With 2R parts
-// of c tokens, zigzag's rank r needs (r + 1) + (2R - r) = 2R + 1 pairs of parts whatever r is;
-// striped ranks need every block. Where 2R does not divide n, parts differ by one token: each of a
-// rank's two parts may meet up to n keys more, and so may the prefixes they meet: 3n in all.
-Verdict compare_within_ring(const Run& run, int rank) {
-  const Index tokens = run.value.problem.kv;
-  const std::vector<int> ring = run.value.placement.mesh.group(rank, "cp");
-  if (ring.front() != rank || run.value.placement.layout == Layout::kContiguous) {
-    return Verdict::holds();
-  }
-  double least = measured(run, rank);
+// Causal, as many queries as keys, zigzag or striped: the ranks of a ring are within one block pair
+// of each other. With 2R parts of c tokens zigzag's rank r needs (r + 1) + (2R - r) = 2R + 1 pairs
+// of parts whatever r is; striped ranks need every block. Where 2R does not divide n, parts differ
+// by one token: each of a rank's two parts may meet up to n keys more, and so may the prefixes they
+// meet: 3n in all.
+bool is_balanced_by_theory(const Case& value) {
+  return value.problem.mask.mask->name == "causal" && value.problem.q == value.problem.kv &&
+         value.placement.layout != Layout::kContiguous;
+}
+
+Verdict compare_within_ring(const Run& run, int first, const std::vector<Holding>& queries) {
+  const std::vector<int> ring = run.value.placement.mesh.group(first, "cp");
+  if (ring.front() != first) return Verdict::holds();
+  double least = measured(run, first);
   double most = least;
   double longest = 0;
-  double pairs = 0;
   for (int member : ring) {
-    const Queries queries = queries_of(run, member);
-    longest = std::max(longest, static_cast<double>(queries.tokens.size()));
-    pairs = std::max(pairs, queries.pairs);
+    const Holding& mine = queries[static_cast<std::size_t>(member)];
+    longest = std::max(longest, static_cast<double>(mine.tokens.size()));
     least = std::min(least, measured(run, member));
     most = std::max(most, measured(run, member));
   }
+  const Index tokens = run.value.problem.kv;
   const bool divides = tokens % (2 * static_cast<Index>(ring.size())) == 0;
+  const double pairs =
+      static_cast<double>(run.value.problem.batch) * queries[static_cast<std::size_t>(first)].heads;
   const double slack = divides ? 0 : 3 * static_cast<double>(tokens);
   const double allowed = pairs * (longest * longest + slack);
   if (most - least <= allowed) return Verdict::holds();
   return wrong("unbalanced",
                fmt::format("ranks of the ring of rank {} computed {} to {} scores, {} apart is "
                            "allowed",
-                           rank, least, most, allowed),
+                           first, least, most, allowed),
                most - least, allowed);
 }
 
 Verdict judge(const Evidence& evidence) {
   const Run& run = evidence.base;
   Verdict verdict = compare_with_promises(run);
-  if (verdict.kind != VerdictKind::kHolds || !is_square_causal(run.value.problem)) return verdict;
-  for (int rank = 0; rank < static_cast<int>(run.outcome.ranks.size()); ++rank) {
-    const bool by_blocks = promise(run, rank).kv_resident_bytes.has_value();
-    verdict = compare_with_theory(run, rank, by_blocks);
-    if (!is_failure(verdict.kind)) verdict = compare_within_ring(run, rank);
+  if (verdict.kind != VerdictKind::kHolds) return verdict;
+  const std::vector<Holding> queries = holdings_of(run, "q");
+  const std::vector<Holding> keys = holdings_of(run, "k");
+  if (queries.empty()) return verdict;  // attention inside a layer is not cut along tokens
+  verdict = compare_with_mask(run, queries, keys);
+  if (is_failure(verdict.kind) || !is_balanced_by_theory(run.value)) return verdict;
+  for (int rank = 0; rank < static_cast<int>(queries.size()); ++rank) {
+    verdict = compare_within_ring(run, rank, queries);
     if (is_failure(verdict.kind)) return verdict;
   }
   return verdict;

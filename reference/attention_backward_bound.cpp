@@ -215,7 +215,8 @@ class DscoreErrors {
 
   void set_underflow(Index row, std::size_t entry) {
     const double magnitude = std::fabs(tile_.dscore[entry]);
-    const double lost = units_.score_gradient.underflow(magnitude, underflow_reach(entry));
+    const double lost = underflow_of(units_.score_gradient, units_.score_gradient_operand,
+                                     magnitude, underflow_reach(entry));
     errors_.dscore_underflow[entry] = lost;
     errors_.dscore_underflows = errors_.dscore_underflows || lost > 0;
     const double most = 2 * (square(magnitude) + square(kLambda) * errors_.dscore_square[entry]);

@@ -85,21 +85,18 @@ TileErrors::TileErrors(const Problem& p) {
   }
 }
 
-KeySums::KeySums(const BoundContext& context, Index width, bool operand_inexact) {
+void KeySums::reset(const BoundContext& context, Index width, bool operand_inexact) {
   const std::size_t size = size_of(context.problem.kv, width);
   for (Matrix* sums : {&square, &products, &signed_lse, &signed_delta, &underflow}) {
-    sums->resize(size);
+    sums->assign(size, 0.0);
   }
-  if (context.worst) {
-    worst.resize(size);
-    absolute.resize(size);
+  for (Matrix* sums : {&worst, &absolute}) sums->assign(context.worst ? size : 0, 0.0);
+  coherent.assign(context.coherent ? size : 0, 0.0);
+  for (Matrix* sums : {&operand_worst, &operand_square, &operand_common}) {
+    sums->assign(operand_inexact ? size : 0, 0.0);
   }
-  if (context.coherent) coherent.resize(size);
-  if (operand_inexact) {
-    for (Matrix* sums : {&operand_worst, &operand_square, &operand_common}) sums->resize(size);
-  }
-  if (context.ring_keys) {
-    for (Matrix* sums : {&block, &block_absolute, &block_squares}) sums->resize(size);
+  for (Matrix* sums : {&block, &block_absolute, &block_squares}) {
+    sums->assign(context.ring_keys ? size : 0, 0.0);
   }
 }
 
@@ -158,14 +155,16 @@ AttentionBounder::AttentionBounder(const BoundContext& context, AttentionBounds&
 }
 
 void AttentionBounder::begin_group(const KeyGroup<double>& group, const BatchMask& mask) {
-  facts_ = GroupFacts(context_, group, mask);
-  keys_ = {};
-  keys_.dk = KeySums(context_, context_.problem.dim, facts_.q.inexact());
-  keys_.dv = KeySums(context_, context_.problem.dim_v, facts_.dout.inexact());
+  const Problem& p = context_.problem;
+  facts_.set(context_, group, mask);
+  keys_.dk.reset(context_, p.dim, facts_.q.inexact());
+  keys_.dv.reset(context_, p.dim_v, facts_.dout.inexact());
   for (Matrix* sums :
        {&keys_.probability, &keys_.logit_linear, &keys_.dscore_linear, &keys_.dscore_absolute}) {
-    sums->resize(static_cast<std::size_t>(context_.problem.kv));
+    sums->assign(size_of(p.kv, 1), 0.0);
   }
+  keys_.recomputed = 1;
+  keys_.overflow = 0;
 }
 
 void AttentionBounder::visit_tile(const KeyGroup<double>& group, const QueryTile<double>& tile) {

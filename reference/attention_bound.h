@@ -43,6 +43,12 @@ struct BoundContext {
   double if_worst(double value) const { return worst ? value : kUnbounded; }
 };
 
+// What underflow costs a P or a dS that is first stored and then enters a product.
+inline double underflow_of(const Rounding& stored, const Rounding& entering, double magnitude,
+                           double error = 0) {
+  return stored.underflow(magnitude, error) + entering.underflow(magnitude, error);
+}
+
 // An operand [rows, width] with what the bounds need of it.
 struct OperandFacts {
   Matrix absolute;
@@ -69,8 +75,7 @@ struct GroupFacts {
   double logit_multiplicity = 1;    // of equal columns of both q and k
   double dp_multiplicity = 1;       // of equal columns of both dout and v
 
-  GroupFacts() = default;
-  GroupFacts(const BoundContext& context, const KeyGroup<double>& group, const BatchMask& mask);
+  void set(const BoundContext& context, const KeyGroup<double>& group, const BatchMask& mask);
 };
 
 // Errors of the entries of one tile, [rows, keys], and of its rows.
@@ -113,8 +118,8 @@ struct KeySums {
   Matrix block_absolute;  // over blocks: sum of |part|, sum of part^2
   Matrix block_squares;
 
-  KeySums() = default;
-  KeySums(const BoundContext& context, Index width, bool operand_inexact);
+  // Sizes and clears what the context needs.
+  void reset(const BoundContext& context, Index width, bool operand_inexact);
   void end_block();
 };
 

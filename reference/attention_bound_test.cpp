@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "harness/masks/masks.h"
@@ -22,7 +25,7 @@ const Mask* mask_named(std::string_view name) {
 // How many honest cases to judge; a soak sets it.
 std::uint64_t honest_cases() {
   const char* text = std::getenv("ATTENTION_BOUND_CASES");
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : 3000;
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 1500;
 }
 
 std::uint64_t first_seed() {
@@ -154,6 +157,42 @@ TEST(AttentionBound, EffortsAgree) {
   }
 }
 
+// The RMS of error over sigma, the largest of all tensors that it applies to (test T3).
+double largest_rms(std::uint64_t seed, EmulatedFault fault, DType dtype) {
+  RandomCase c = case_for(fault, seed, dtype);
+  c.problem.q = c.problem.kv = 40;
+  c.problem.dim = c.problem.dim_v = 32;
+  Draw draw(seed);
+  const Precision precision = c.contract.precision;
+  c.contract = random_contract(draw, c.problem);
+  c.contract.precision = precision;
+  const Expected expected = c.problem.op->evaluate(c.problem, c.contract, Effort::kAll);
+  const NamedTensors got =
+      emulate_attention(c.problem, inputs_of(c.problem), c.contract, c.emulation);
+  double largest = 0;
+  for (const ExpectedTensor& tensor : expected.tensors) {
+    if (!tensor.rms_applies) continue;
+    const std::vector<double>& values = got.find(tensor.spec.name)->second;
+    double sum = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double error = values[i] - tensor.want[i];
+      sum += error == 0 ? 0 : square(error / tensor.sigma[i]);
+    }
+    largest = std::max(largest, std::sqrt(sum / static_cast<double>(values.size())));
+  }
+  return largest;
+}
+
+TEST(AttentionBound, SigmaIsTheSizeOfHonestErrors) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    for (DType dtype : {DType::kF32, DType::kBf16, DType::kF16}) {
+      EXPECT_LT(largest_rms(seed, EmulatedFault::kNone, dtype), 1.15) << format(dtype).name;
+    }
+    EXPECT_GT(largest_rms(seed, EmulatedFault::kNone, DType::kBf16), 0.5);
+    EXPECT_GT(largest_rms(seed, EmulatedFault::kBf16Accumulator, DType::kBf16), 1.15);
+  }
+}
+
 // Large problems skip the worst-case sums unless asked for them: T2 may only grow, and little.
 TEST(AttentionBound, LargeProblemsLoseLittleWithoutTheWorstCase) {
   Problem p = case_for(EmulatedFault::kNone, 1, DType::kF32).problem;
@@ -185,6 +224,57 @@ TEST(AttentionBound, OverflowOfAnIntermediateIsAccepted) {
   for (double& value : in["k"]) value *= 1e-15;
   inputs = {in["q"], in["k"], in["v"], {}, in["dout"], in["dlse"]};
   EXPECT_LT(attention_bounds(p, inputs, {}, {}, true).bounds.out[0].worst, kUnbounded);
+}
+
+// Operands that a projection computed and stored in bf16: the subject works on the rounded ones.
+TEST(AttentionBound, CoversErrorsThatOperandsAlreadyCarry) {
+  double largest = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    RandomCase c = random_case(seed, 20);
+    Problem& p = c.problem;
+    p.dtype = DType::kF32;
+    p.edit = Edit::kNone;
+    if (p.data == DataRecipe::kTiny) p.data = DataRecipe::kNormal;
+    p.bias = ScoreBias::kNone;
+    Draw draw(seed);
+    c.contract = random_contract(draw, p);
+    c.contract.precision.operand = DType::kF32;
+    c.contract.precision.middle = DType::kBf16;
+    c.contract.precision.rescales = rescales_of(p, c.contract, c.emulation.tile);
+    NamedTensors exact = inputs_of(p);
+    NamedTensors stored = exact;
+    std::map<std::string, std::vector<Family>> errors;
+    for (const char* name : {"q", "k", "v", "dout"}) {
+      for (double& value : stored[name]) {
+        const double u = format(DType::kBf16).u() * std::fabs(value);
+        errors[name].push_back({u, u * u, 0});
+        value = round_to(DType::kBf16, value);
+      }
+    }
+    exact["dlse"].assign(exact["dlse"].size(), 0);
+    stored["dlse"] = exact["dlse"];
+    const AttentionResult result =
+        attention_bounds(p, {exact["q"], exact["k"], exact["v"], {}, exact["dout"], {}},
+                         {errors["q"], errors["k"], errors["v"], errors["dout"]}, c.contract, true);
+    const NamedTensors got = emulate_attention(p, stored, c.contract, c.emulation);
+    const auto compare = [&](const char* name, const std::vector<double>& want,
+                             const std::vector<Bound>& bounds) {
+      const OutputType type(DType::kF32, c.contract.precision);
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        const double value = got.find(name)->second[i];
+        if (value == want[i]) continue;
+        const double likely = finish(bounds[i], want[i], type).likely;
+        EXPECT_LE(std::fabs(value - want[i]), likely) << c.text() << name << i;
+        largest = std::max(largest, std::fabs(value - want[i]) / likely);
+      }
+    };
+    compare("out", result.values.out, result.bounds.out);
+    compare("lse", result.values.lse, result.bounds.lse);
+    compare("dq", result.values.dq, result.bounds.dq);
+    compare("dk", result.values.dk, result.bounds.dk);
+    compare("dv", result.values.dv, result.bounds.dv);
+  }
+  EXPECT_GT(largest, 0.3);
 }
 
 }  // namespace

@@ -9,24 +9,25 @@ namespace {
 
 std::size_t size_of(Index rows, Index columns) { return static_cast<std::size_t>(rows * columns); }
 
-Matrix transposed(const Matrix& matrix, Index rows, Index columns) {
-  Matrix result(matrix.size());
+void transpose(const Matrix& matrix, Index rows, Index columns, Matrix& result) {
+  result.resize(matrix.size());
   for (Index i = 0; i < rows; ++i) {
     for (Index j = 0; j < columns; ++j) {
       result[size_of(j, rows) + static_cast<std::size_t>(i)] =
           matrix[size_of(i, columns) + static_cast<std::size_t>(j)];
     }
   }
-  return result;
 }
 
-OperandFacts facts_of(const Matrix& operand, Index width) {
+void set_facts(const Matrix& operand, Index width, OperandFacts& facts) {
   const Index rows = static_cast<Index>(operand.size()) / width;
-  OperandFacts facts;
   facts.absolute.resize(operand.size());
   facts.squares.resize(operand.size());
-  facts.largest.resize(static_cast<std::size_t>(width));
-  facts.row_sums.resize(static_cast<std::size_t>(rows));
+  facts.largest.assign(static_cast<std::size_t>(width), 0.0);
+  facts.row_sums.assign(static_cast<std::size_t>(rows), 0.0);
+  for (Matrix* errors : {&facts.error_worst, &facts.error_square, &facts.error_common}) {
+    errors->clear();
+  }
   for (Index row = 0; row < rows; ++row) {
     for (Index d = 0; d < width; ++d) {
       const auto i = static_cast<std::size_t>(row * width + d);
@@ -38,7 +39,6 @@ OperandFacts facts_of(const Matrix& operand, Index width) {
       facts.row_sums[static_cast<std::size_t>(row)] += magnitude;
     }
   }
-  return facts;
 }
 
 // The errors of rows `order` of one head of a tensor [batch, tokens, heads, width], appended.
@@ -57,12 +57,12 @@ void append_errors(std::span<const Family> errors, const std::vector<Index>& ord
 }
 
 void transpose_facts(Index rows, Index width, OperandFacts& facts) {
-  facts.absolute_transposed = transposed(facts.absolute, rows, width);
-  facts.squares_transposed = transposed(facts.squares, rows, width);
+  transpose(facts.absolute, rows, width, facts.absolute_transposed);
+  transpose(facts.squares, rows, width, facts.squares_transposed);
   if (!facts.inexact()) return;
-  facts.error_worst_transposed = transposed(facts.error_worst, rows, width);
-  facts.error_square_transposed = transposed(facts.error_square, rows, width);
-  facts.error_common_transposed = transposed(facts.error_common, rows, width);
+  transpose(facts.error_worst, rows, width, facts.error_worst_transposed);
+  transpose(facts.error_square, rows, width, facts.error_square_transposed);
+  transpose(facts.error_common, rows, width, facts.error_common_transposed);
 }
 
 // Hidden keys carry no error either.
@@ -78,14 +78,14 @@ void clear_hidden_errors(const BatchMask& mask, Index width, OperandFacts& facts
 
 }  // namespace
 
-GroupFacts::GroupFacts(const BoundContext& context, const KeyGroup<double>& group,
-                       const BatchMask& mask)
-    : q(facts_of(group.q, context.problem.dim)),
-      dout(facts_of(group.dout, context.problem.dim_v)),
-      k(facts_of(group.k, context.problem.dim)),
-      v(facts_of(group.v, context.problem.dim_v)) {
+void GroupFacts::set(const BoundContext& context, const KeyGroup<double>& group,
+                     const BatchMask& mask) {
   const Problem& p = context.problem;
   const Index rows = group.heads * p.q;
+  set_facts(group.q, p.dim, q);
+  set_facts(group.dout, p.dim_v, dout);
+  set_facts(group.k, p.dim, k);
+  set_facts(group.v, p.dim_v, v);
   for (Index head = group.kv_head * group.heads; head < (group.kv_head + 1) * group.heads; ++head) {
     append_errors(context.errors.q, context.plan.queries.global, group.batch, p.heads, head, p.dim,
                   q);

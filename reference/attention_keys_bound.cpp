@@ -88,7 +88,8 @@ class KeyTile {
     if (dout.inexact() || context_.worst || context_.ring_keys) add_plain_values(sums, dout, width);
     if (errors_.probability_underflows) {
       fill([&](std::size_t, std::size_t e) {
-        return context_.units.probability.underflow(probability(e));
+        return underflow_of(context_.units.probability, context_.units.probability_operand,
+                            probability(e));
       });
       add_to(sums.underflow, dout.absolute, width);
     }

@@ -50,7 +50,7 @@ Problem random_problem(Dice& dice) {
 TEST(AttentionLayerBound, HonestContractsNeverExceedIt) {
   Dice dice(11);
   Worst worst;
-  for (int i = 0; i < cases_to_run(1000); ++i) {
+  for (int i = 0; i < cases_to_run(600); ++i) {
     const Problem problem = random_problem(dice);
     Contract contract = contract_for(problem.dtype, dice);
     auto summation = static_cast<Summation>(dice.below(6));
@@ -115,7 +115,7 @@ TEST(AttentionLayerBound, StructuralFaultsExceedIt) {
 }
 
 TEST(AttentionLayerBound, LeavesPowerToSeeFaults) {
-  const std::pair<DType, double> limits[] = {{DType::kF32, 1e-3}, {DType::kBf16, 0.5}};
+  const std::pair<DType, double> limits[] = {{DType::kF32, 1e-4}, {DType::kBf16, 0.7}};
   for (const auto& [dtype, limit] : limits) {
     for (Index length : {24, 128}) {
       Problem p = fixed_problem(dtype, "causal");
@@ -126,8 +126,7 @@ TEST(AttentionLayerBound, LeavesPowerToSeeFaults) {
       const Expected expected =
           p.op->evaluate(p, flash_contract(dtype, {{0, 1}, {2, 3}}), Effort::kAll);
       for (const ExpectedTensor& tensor : expected.tensors) {
-        std::printf("%s %ld %s: %.2e\n", format(dtype).name.data(), length, tensor.spec.name.data(),
-                    vagueness(tensor));
+        if (tensor.spec.name == "dbk") continue;  // 0: the rows of dS sum to 0
         EXPECT_LT(vagueness(tensor), limit)
             << tensor.spec.name << " " << format(dtype).name << " " << length;
       }

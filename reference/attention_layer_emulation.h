@@ -49,7 +49,7 @@ class LayerEmulation {
       if (name != "dy") outputs_["d" + name].resize(input.data.size());
     }
     std::vector<Dense<F>> y, dx;
-    std::map<std::string, std::vector<Dense<F>>> shared;
+    Shares shared;
     for (const auto& heads : parts_) run_part(heads, y, dx, shared);
     if (fault_ == LayerFault::kMissingPart) y.pop_back();
     if (fault_ == LayerFault::kNoReduceOfDx) dx.resize(1);
@@ -89,12 +89,6 @@ class LayerEmulation {
     return result;
   }
 
-  static void add_row(Dense<F>& matrix, const Dense<F>& row) {
-    for (Index i = 0; i < matrix.rows; ++i) {
-      for (Index j = 0; j < matrix.columns; ++j) matrix(i, j) += row(0, j);
-    }
-  }
-
   Dense<F> column_sums(const Dense<F>& matrix) {
     Dense<F> sums(1, matrix.columns);
     for (Index i : arithmetic_.dice().permutation(matrix.rows)) {
@@ -114,20 +108,6 @@ class LayerEmulation {
     Dense<F> result = arithmetic_.product(inputs_["x"], inputs_[w].taken(list));
     add_row(result, inputs_[b].taken(list));
     return middle(result);
-  }
-
-  static Dense<F> rows(const Dense<F>& matrix, Index first, Index count) {
-    Dense<F> result(count, matrix.columns);
-    for (Index i = 0; i < count; ++i) {
-      for (Index j = 0; j < matrix.columns; ++j) result(i, j) = matrix(first + i, j);
-    }
-    return result;
-  }
-
-  static void put_rows(Dense<F>& target, Index first, const Dense<F>& from) {
-    for (Index i = 0; i < from.rows; ++i) {
-      for (Index j = 0; j < from.columns; ++j) target(first + i, j) += from(i, j);
-    }
   }
 
   // One head of one batch entry.
@@ -162,57 +142,64 @@ class LayerEmulation {
     return {z, slope};
   }
 
+  // exp(z - maximum) and its row sums, P recomputed from lse, and P as products read it.
+  struct Softmax {
+    Dense<F> weights, probability, stored;
+    std::vector<F> normalizer;
+  };
+
+  Softmax softmax(const Dense<F>& z) {
+    const Index n = z.rows;
+    Softmax s{Dense<F>(n, n), Dense<F>(n, n), Dense<F>(n, n), {}};
+    for (Index i = 0; i < n; ++i) {
+      F maximum = -static_cast<F>(kUnbounded);
+      for (Index j = 0; j < n; ++j) maximum = std::max(maximum, z(i, j));
+      F sum = 0;
+      for (Index j = 0; j < n; ++j) {
+        const F e = std::isinf(z(i, j)) ? F{0} : std::exp(z(i, j) - maximum);
+        sum += e;
+        s.weights(i, j) = rounded(precision_.probability, e);
+      }
+      s.normalizer.push_back(sum);
+      const F lse = maximum + std::log(sum);
+      for (Index j = 0; j < n; ++j) {
+        if (std::isinf(z(i, j))) continue;
+        s.probability(i, j) = std::exp(z(i, j) - lse);
+        s.stored(i, j) = rounded(precision_.probability, s.probability(i, j));
+      }
+    }
+    return s;
+  }
+
   Head attention(const Dense<F>& q, const Dense<F>& k, const Dense<F>& v, const Dense<F>& dout,
                  Index batch, Index head) {
     const Logits at = logits(q, k, batch, head);
-    const Index n = q.rows;
-    Dense<F> weights(n, n), probability(n, n), stored(n, n);
-    std::vector<F> normalizer(static_cast<std::size_t>(n)), lse(normalizer);
-    for (Index i = 0; i < n; ++i) {
-      F maximum = -static_cast<F>(kUnbounded);
-      for (Index j = 0; j < n; ++j) maximum = std::max(maximum, at.z(i, j));
-      F sum = 0;
-      for (Index j = 0; j < n; ++j) {
-        const F e = std::isinf(at.z(i, j)) ? F{0} : std::exp(at.z(i, j) - maximum);
-        sum += e;
-        weights(i, j) = rounded(precision_.probability, e);
-      }
-      normalizer[static_cast<std::size_t>(i)] = sum;
-      lse[static_cast<std::size_t>(i)] = maximum + std::log(sum);
-      for (Index j = 0; j < n; ++j) {
-        if (std::isinf(at.z(i, j))) continue;
-        probability(i, j) = std::exp(at.z(i, j) - lse[static_cast<std::size_t>(i)]);
-        stored(i, j) = rounded(precision_.probability, probability(i, j));
-      }
-    }
+    const Softmax s = softmax(at.z);
     Head result;
-    result.out = arithmetic_.product(weights, v);
-    for (Index i = 0; i < n; ++i) {
-      const F sum = normalizer[static_cast<std::size_t>(i)];
+    result.out = arithmetic_.product(s.weights, v);
+    for (Index i = 0; i < q.rows; ++i) {
+      const F sum = s.normalizer[static_cast<std::size_t>(i)];
       for (Index d = 0; d < v.columns; ++d) result.out(i, d) = sum > 0 ? result.out(i, d) / sum : 0;
     }
     const Dense<F> saved = Arithmetic<F>::rounded(precision_.saved_out, result.out);
     result.out = middle(result.out);
-    result.dv = arithmetic_.product(stored.across(), dout);
+    result.dv = arithmetic_.product(s.stored.across(), dout);
     const Dense<F> dp = arithmetic_.product(dout, v.across());
-    const auto scale = static_cast<F>(effective_scale(p_));
-    Dense<F> ds(n, n);
-    for (Index i = 0; i < n; ++i) {
+    Dense<F> ds(q.rows, q.rows);
+    for (Index i = 0; i < q.rows; ++i) {
       F delta = 0;
-      for (Index d = 0; d < v.columns; ++d) {
-        delta += dout(i, d) * saved(i, d);
-      }
-      for (Index j = 0; j < n; ++j) {
+      for (Index d = 0; d < v.columns; ++d) delta += dout(i, d) * saved(i, d);
+      for (Index j = 0; j < q.rows; ++j) {
         ds(i, j) = rounded(precision_.score_gradient,
-                           probability(i, j) * (dp(i, j) - delta) * at.slope(i, j));
+                           s.probability(i, j) * (dp(i, j) - delta) * at.slope(i, j));
       }
     }
+    const auto scale = static_cast<F>(effective_scale(p_));
     result.dq = arithmetic_.product(ds, k);
     result.dk = arithmetic_.product(ds.across(), q);
     for (F& value : result.dq.data) value *= scale;
-    if (fault_ != LayerFault::kUnscaledGradient) {
-      for (F& value : result.dk.data) value *= scale;
-    }
+    if (fault_ == LayerFault::kUnscaledGradient) return result;
+    for (F& value : result.dk.data) value *= scale;
     return result;
   }
 
@@ -232,70 +219,66 @@ class LayerEmulation {
     }
   }
 
-  void run_part(const std::vector<Index>& heads, std::vector<Dense<F>>& y_parts,
-                std::vector<Dense<F>>& dx_parts,
-                std::map<std::string, std::vector<Dense<F>>>& shared) {
-    const Index group = p_.heads / p_.kv_heads;
+  // The sums that one part contributes.
+  struct Sums {
+    Dense<F> y, dx, dk, dv;
+  };
+
+  void run_head(Index head, Sums& sums) {
+    const Index kv = head / (p_.heads / p_.kv_heads);
     const Index tokens = inputs_["x"].rows;
-    Dense<F> y(tokens, p_.features), dx(tokens, p_.features);
-    Dense<F> dk(tokens, p_.kv_heads * p_.dim), dv(tokens, p_.kv_heads * p_.dim_v);
-    std::vector<bool> used(static_cast<std::size_t>(p_.kv_heads));
-    for (Index head : heads) {
-      const Index kv = head / group;
-      used[static_cast<std::size_t>(kv)] = true;
-      const Dense<F> q = projected("wq", "bq", head, p_.dim);
-      const Dense<F> k = projected("wk", "bk", kv, p_.dim);
-      const Dense<F> v = projected("wv", "bv", kv, p_.dim_v);
-      const Dense<F> wo = inputs_["wo"].across().taken(columns(head, p_.dim_v)).across();
-      const Dense<F> dout = middle(arithmetic_.product(inputs_["dy"], wo.across()));
-      Head whole{Dense<F>(tokens, p_.dim_v), Dense<F>(tokens, p_.dim), Dense<F>(tokens, p_.dim),
-                 Dense<F>(tokens, p_.dim_v)};
-      for (Index b = 0; b < p_.batch; ++b) {
-        const Index first = b * p_.q;
-        const Head one = attention(rows(q, first, p_.q), rows(k, first, p_.q), rows(v, first, p_.q),
-                                   rows(dout, first, p_.q), b, head);
-        put_rows(whole.out, first, one.out);
-        put_rows(whole.dq, first, one.dq);
-        put_rows(whole.dk, first, one.dk);
-        put_rows(whole.dv, first, one.dv);
-      }
-      put_rows(y, 0, arithmetic_.product(whole.out, wo));
-      const Dense<F> dwo = arithmetic_.product(whole.out.across(), inputs_["dy"]);
-      for (std::size_t i = 0; i < dwo.data.size(); ++i) {
-        outputs_["dwo"][static_cast<std::size_t>(head * p_.dim_v * p_.features) + i] =
-            round_to(precision_.io, static_cast<double>(dwo.data[i]));
-      }
-      const Dense<F> dq = middle(whole.dq);
-      put("dwq", arithmetic_.product(inputs_["x"].across(), dq), head, p_.dim);
-      put("dbq", column_sums(dq), head, p_.dim);
-      put_rows(dx, 0, arithmetic_.product(dq, inputs_["wq"].taken(columns(head, p_.dim)).across()));
-      add_columns(dk, whole.dk, kv, p_.dim);
-      add_columns(dv, whole.dv, kv, p_.dim_v);
+    const Dense<F> q = projected("wq", "bq", head, p_.dim);
+    const Dense<F> k = projected("wk", "bk", kv, p_.dim);
+    const Dense<F> v = projected("wv", "bv", kv, p_.dim_v);
+    const Dense<F> wo = inputs_["wo"].across().taken(columns(head, p_.dim_v)).across();
+    const Dense<F> dout = middle(arithmetic_.product(inputs_["dy"], wo.across()));
+    Head whole{Dense<F>(tokens, p_.dim_v), Dense<F>(tokens, p_.dim), Dense<F>(tokens, p_.dim),
+               Dense<F>(tokens, p_.dim_v)};
+    for (Index b = 0; b < p_.batch; ++b) {
+      const auto of_batch = [&](const Dense<F>& m) { return rows(m, b * p_.q, p_.q); };
+      const Head one = attention(of_batch(q), of_batch(k), of_batch(v), of_batch(dout), b, head);
+      put_rows(whole.out, b * p_.q, one.out);
+      put_rows(whole.dq, b * p_.q, one.dq);
+      put_rows(whole.dk, b * p_.q, one.dk);
+      put_rows(whole.dv, b * p_.q, one.dv);
     }
-    dk = middle(dk);
-    dv = middle(dv);
-    Dense<F> dwk(p_.features, dk.columns), dbk(1, dk.columns);
-    Dense<F> dwv(p_.features, dv.columns), dbv(1, dv.columns);
+    put_rows(sums.y, 0, arithmetic_.product(whole.out, wo));
+    const auto dwo = returned(arithmetic_.product(whole.out.across(), inputs_["dy"]));
+    std::copy(dwo.begin(), dwo.end(), outputs_["dwo"].begin() + head * p_.dim_v * p_.features);
+    const Dense<F> dq = middle(whole.dq);
+    put("dwq", arithmetic_.product(inputs_["x"].across(), dq), head, p_.dim);
+    put("dbq", column_sums(dq), head, p_.dim);
+    const Dense<F> wq = inputs_["wq"].taken(columns(head, p_.dim));
+    put_rows(sums.dx, 0, arithmetic_.product(dq, wq.across()));
+    add_columns(sums.dk, whole.dk, kv, p_.dim);
+    add_columns(sums.dv, whole.dv, kv, p_.dim_v);
+  }
+
+  using Shares = std::map<std::string, std::vector<Dense<F>>>;
+
+  // What one part contributes to the gradients of wk and bk, or of wv and bv, and to dx.
+  void add_shares(char name, const Dense<F>& gradient, Index width, Dense<F>& dx, Shares& shares) {
+    const Dense<F> stored = middle(gradient);
+    const Dense<F>& weight = inputs_[std::string("w") + name];
+    shares[std::string("dw") + name].push_back(arithmetic_.product(inputs_["x"].across(), stored));
+    shares[std::string("db") + name].push_back(column_sums(stored));
     for (Index kv = 0; kv < p_.kv_heads; ++kv) {
-      if (!used[static_cast<std::size_t>(kv)]) continue;
-      const Dense<F> k_rows = dk.taken(columns(kv, p_.dim));
-      const Dense<F> v_rows = dv.taken(columns(kv, p_.dim_v));
-      add_columns(dwk, arithmetic_.product(inputs_["x"].across(), k_rows), kv, p_.dim);
-      add_columns(dbk, column_sums(k_rows), kv, p_.dim);
-      add_columns(dwv, arithmetic_.product(inputs_["x"].across(), v_rows), kv, p_.dim_v);
-      add_columns(dbv, column_sums(v_rows), kv, p_.dim_v);
-      put_rows(dx, 0,
-               arithmetic_.product(k_rows, inputs_["wk"].taken(columns(kv, p_.dim)).across()));
-      put_rows(dx, 0,
-               arithmetic_.product(v_rows, inputs_["wv"].taken(columns(kv, p_.dim_v)).across()));
+      const auto list = columns(kv, width);
+      put_rows(dx, 0, arithmetic_.product(stored.taken(list), weight.taken(list).across()));
     }
-    shared["dwk"].push_back(dwk);
-    shared["dbk"].push_back(dbk);
-    shared["dwv"].push_back(dwv);
-    shared["dbv"].push_back(dbv);
-    if (fault_ == LayerFault::kBiasPerPart) add_row(y, inputs_["bo"]);
-    y_parts.push_back(y);
-    dx_parts.push_back(dx);
+  }
+
+  void run_part(const std::vector<Index>& heads, std::vector<Dense<F>>& y,
+                std::vector<Dense<F>>& dx, Shares& shares) {
+    const Index tokens = inputs_["x"].rows;
+    Sums sums{Dense<F>(tokens, p_.features), Dense<F>(tokens, p_.features),
+              Dense<F>(tokens, p_.kv_heads * p_.dim), Dense<F>(tokens, p_.kv_heads * p_.dim_v)};
+    for (Index head : heads) run_head(head, sums);
+    add_shares('k', sums.dk, p_.dim, sums.dx, shares);
+    add_shares('v', sums.dv, p_.dim_v, sums.dx, shares);
+    if (fault_ == LayerFault::kBiasPerPart) add_row(sums.y, inputs_["bo"]);
+    y.push_back(sums.y);
+    dx.push_back(sums.dx);
   }
 
   Problem p_;

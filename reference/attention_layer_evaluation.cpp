@@ -1,16 +1,12 @@
-// The values and bounds of an attention layer: errors pass from the projections through attention
-// (AttentionInputErrors) to the output projection, and back.
-//
-// Sums over tokens. An error that all tokens' rows of dq or out share (of a key, a value) reaches
-// row i multiplied by something linear in the upstream gradient of token i, which is random and
-// independent between tokens; so rows count as independent in dwq, dbq and dwo. An error of query
-// i or of dout_i reaches all rows of dk and dv with signs that nothing makes random: those rows
-// count as coherent in dwk, dbk, dwv and dbv.
-#include <type_traits>
-
+// The values and bounds of an attention layer. Two kinds of errors meet in it. Those that attention
+// itself makes are what attention_bounds says of exact operands; they are independent between the
+// rows of its results, as far as they do not pass through lse or delta. Those of its operands, of
+// lse and of delta reach all results coherently: LayerProbe measures them. Worst cases take the
+// errors of the operands through attention_bounds instead, stage by stage.
 #include "reference/attention.h"
 #include "reference/attention_layer.h"
 #include "reference/attention_layer_parts.h"
+#include "reference/attention_layer_probe.h"
 #include "reference/evaluation.h"
 
 namespace shardproof {
@@ -23,9 +19,12 @@ class Layer {
   Layer(const Problem& problem, const Contract& contract, Effort effort)
       : problem_(problem),
         contract_(contract),
+        effort_(effort),
         parts_(problem, contract.partitions.summed),
         tokens_(problem.batch * problem.q),
+        inner_(problem),
         run_(problem, contract, effort, false) {
+    inner_.kv = inner_.q;
     for (const HeadParts::Share& share : parts_.shares) share_heads_.push_back(share.kv_head);
   }
 
@@ -36,18 +35,24 @@ class Layer {
     v_ = projected(wv_, "bv");
     dout_ = stored(multiply(dy_, transposed(wo_), run_.rule()), equal_dout_, {});
     attend();
-    run_.add_output("y", multiply(out_, wo_, run_.rule(), parts_of_out()), equal_heads_,
-                    run_.values("bo"));
-    add_dx();
-    const Factor<Real> x_across = transposed(x_);
     const ProductRule& rule = run_.rule();
-    run_.add_output("dwq", multiply(x_across, dq_, rule), equal_tokens_);
-    run_.add_output("dbq", column_sums(dq_, rule), equal_tokens_);
-    add_shared_output("dwk", multiply(x_across, dk_, rule), problem_.dim);
-    add_shared_output("dbk", column_sums(dk_, rule), problem_.dim);
-    add_shared_output("dwv", multiply(x_across, dv_, rule), problem_.dim_v);
-    add_shared_output("dbv", column_sums(dv_, rule), problem_.dim_v);
-    run_.add_output("dwo", multiply(transposed(out_), dy_, rule), equal_tokens_);
+    LayerResponse response;
+    if (run_.with_errors()) response = respond(probe());
+    const Index features = problem_.features;
+    run_.add_output(
+        "y",
+        with_response(multiply(out_, wo_, rule, parts_.columns(problem_.dim_v)), equal_heads_,
+                      {response.square.y, response.common.y, features, 0}),
+        equal_heads_, run_.values("bo"));
+    run_.add_output(
+        "dx",
+        with_response(dx(), equal_heads_, {response.square.dx, response.common.dx, features, 0}),
+        equal_heads_);
+    add_input_gradients(response);
+    run_.add_output("dwo",
+                    with_response(multiply(transposed(out_), dy_, rule), equal_tokens_,
+                                  {response.square.dwo, response.common.dwo, features, 0}),
+                    equal_tokens_);
     run_.add_output("dbo", column_sums(dy_, rule), equal_tokens_);
     return run_.take();
   }
@@ -91,8 +96,7 @@ class Layer {
   // What attention returns, with one key/value head for each query head where a key/value head is
   // divided among parts: then the parts' gradients are wanted one by one.
   void attend() {
-    Problem inner = problem_;
-    inner.kv = inner.q;
+    Problem inner = inner_;
     Factor<Real> k = k_;
     Factor<Real> v = v_;
     if (parts_.divided()) {
@@ -105,26 +109,27 @@ class Layer {
     }
     const AttentionValues<Real> values =
         attention_values<Real>(inner, {q_.values, k.values, v.values, {}, dout_.values, {}});
-    AttentionBounds bounds;
-    if (run_.with_errors()) bounds = bounds_of(inner, k, v);
-    out_ = middle(values.out, bounds.out, problem_.heads * problem_.dim_v, 0);
-    dq_ = middle(values.dq, bounds.dq, problem_.heads * problem_.dim, 0);
-    const double coherent = 1 / static_cast<double>(std::max<Index>(problem_.batch, 1));
-    dk_ = shares_of(values.dk, bounds.dk, inner.kv_heads, problem_.dim, coherent);
-    dv_ = shares_of(values.dv, bounds.dv, inner.kv_heads, problem_.dim_v, coherent);
+    AttentionBounds own, all;
+    if (run_.with_errors()) {
+      own = bounds_of(inner, k, v, false);
+      if (effort_ == Effort::kAll) all = bounds_of(inner, k, v, true);
+      open_vague_heads(inner, q_, k, own);
+      lse_reach_ = lse_reach(own);
+      delta_reach_ = delta_reach(inner, dout_, values.out, own, run_.rule().units.saved_out);
+    }
+    out_ = middle(values.out, own.out, all.out, problem_.heads * problem_.dim_v);
+    dq_ = middle(values.dq, own.dq, all.dq, problem_.heads * problem_.dim);
+    dk_ = of_shares(values.dk, own.dk, all.dk, problem_.dim);
+    dv_ = of_shares(values.dv, own.dv, all.dv, problem_.dim_v);
   }
 
-  AttentionBounds bounds_of(const Problem& inner, const Factor<Real>& k,
-                            const Factor<Real>& v) const {
-    const auto narrow = [](const Factor<Real>& factor) {
-      return std::vector<double>(factor.values.begin(), factor.values.end());
-    };
-    const auto families = [](const Factor<Real>& factor) {
+  AttentionBounds bounds_of(const Problem& inner, const Factor<Real>& k, const Factor<Real>& v,
+                            bool of_operands_too) const {
+    const auto families = [&](const Factor<Real>& factor) {
       std::vector<Family> result;
+      if (!of_operands_too) return result;
       for (const Carried& error : factor.errors) {
-        // The coherent part is that of all elements of a row.
-        const double terms = static_cast<double>(factor.columns);
-        result.push_back({error.worst, error.square + terms * error.coherent, error.common});
+        result.push_back({error.worst, row_square(factor, error), error.common});
       }
       return result;
     };
@@ -135,22 +140,37 @@ class Layer {
     // What attention reads and returns is held in precision.middle.
     Contract contract = contract_;
     contract.precision.io = contract.precision.middle;
-    AttentionBounds bounds =
-        attention_bounds(inner, {q_values, k_values, v_values, {}, dout_values, {}},
-                         {q_errors, k_errors, v_errors, dout_errors}, contract, true)
-            .bounds;
-    open_vague_heads(inner, q_, k, bounds);
-    return bounds;
+    return attention_bounds(inner, {q_values, k_values, v_values, {}, dout_values, {}},
+                            {q_errors, k_errors, v_errors, dout_errors}, contract, of_operands_too)
+        .bounds;
   }
 
-  // A tensor [tokens, columns] of attention, as the subject stores it. `coherent`: the fraction of
-  // its variance that the rows share, divided by the number of groups of rows that share it.
-  Factor<Real> middle(const std::vector<Real>& values, const std::vector<Bound>& bounds,
-                      Index columns, double coherent) const {
+  LayerProbe probe() const {
+    const bool leans = contract_.precision.truncating;
+    return {inner_,
+            movable(q_, leans),
+            movable(k_, leans),
+            movable(v_, leans),
+            movable(dout_, leans),
+            lse_reach_,
+            delta_reach_,
+            tokens_,
+            problem_.features,
+            narrow(transposed(x_)),
+            narrow(transposed(beside(beside(wq_, wk_), wv_))),
+            narrow(wo_),
+            narrow(dy_)};
+  }
+
+  // A tensor [tokens, columns] of attention, as the subject stores it. `own`: bounds for exact
+  // operands; `all`: with the operands' errors, of which the worst case counts; may be empty.
+  Factor<Real> middle(const std::vector<Real>& values, const std::vector<Bound>& own,
+                      const std::vector<Bound>& all, Index columns) const {
     std::vector<Carried> errors;
-    for (std::size_t i = 0; i < bounds.size(); ++i) {
-      const Family family = bounds[i].as_family();
-      Carried error{family.worst, family.square, family.common, coherent * family.square};
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const Family family = own[i].as_family();
+      Carried error{all.empty() ? kUnbounded : all[i].worst, family.square, family.common, 0};
+      if (family.common == kUnbounded) error = {kUnbounded, kUnbounded, kUnbounded, 0};
       add_middle_rounding(error, run_.rule(), values[i]);
       errors.push_back(error);
     }
@@ -158,111 +178,59 @@ class Layer {
                          run_.rule());
   }
 
-  // The gradient of keys or values [tokens, heads * width], summed over the heads of each share.
-  Factor<Real> shares_of(const std::vector<Real>& values, const std::vector<Bound>& bounds,
-                         Index heads, Index width, double coherent) const {
-    if (!parts_.divided()) return middle(values, bounds, heads * width, coherent);
-    const auto count = static_cast<Index>(parts_.shares.size());
-    std::vector<Real> sums(static_cast<std::size_t>(tokens_ * count * width));
-    std::vector<Bound> sum_bounds(bounds.empty() ? 0 : sums.size());
-    for (std::size_t at = 0; at < sums.size(); ++at) {
-      const auto flat = static_cast<Index>(at);
-      const Index token = flat / (count * width);
-      const auto& share = parts_.shares[static_cast<std::size_t>(flat / width % count)];
-      double magnitude = 0;
-      double squares = 0;
-      for (Index head : share.heads) {
-        const auto from = static_cast<std::size_t>((token * heads + head) * width + flat % width);
-        sums[at] += values[from];
-        magnitude += std::fabs(static_cast<double>(values[from]));
-        squares += square(static_cast<double>(values[from]));
-        if (!bounds.empty()) sum_bounds[at].merge(bounds[from]);
-      }
-      if (bounds.empty()) continue;
-      sum_bounds[at].add(accumulation(run_.rule().units.accumulator,
-                                      static_cast<double>(share.heads.size()),
-                                      static_cast<double>(sums[at]), squares, magnitude));
-    }
-    return middle(sums, sum_bounds, count * width, coherent);
-  }
-
-  std::vector<Index> columns_of(Index head, Index width, Index first) const {
-    std::vector<Index> result;
-    for (Index d = 0; d < width; ++d) result.push_back(first + head * width + d);
-    return result;
-  }
-
-  // The columns of out that each part holds.
-  Partition parts_of_out() const {
-    Partition result(parts_.parts);
-    for (Index head = 0; head < problem_.heads; ++head) {
-      std::vector<Index>& part = result[parts_.part_of_head[static_cast<std::size_t>(head)]];
-      for (Index column : columns_of(head, problem_.dim_v, 0)) part.push_back(column);
-    }
-    return result;
+  // The gradient of keys or values, one column block a share.
+  Factor<Real> of_shares(const std::vector<Real>& values, const std::vector<Bound>& own,
+                         const std::vector<Bound>& all, Index width) const {
+    if (!parts_.divided()) return middle(values, own, all, problem_.kv_heads * width);
+    const Accumulator& type = run_.rule().units.accumulator;
+    const auto [sums, own_sums] = parts_.sum_heads(values, own, width, type);
+    const auto all_sums = parts_.sum_heads(values, all, width, type).second;
+    return middle(sums, own_sums, all_sums, static_cast<Index>(share_heads_.size()) * width);
   }
 
   // dx = dq wq^T + dk wk^T + dv wv^T, each part by its own heads.
-  void add_dx() {
+  Product<Real> dx() const {
     const Factor<Real> gradients = beside(beside(dq_, dk_), dv_);
     const Factor<Real> weights = beside(beside(wq_, heads_of(wk_, share_heads_, problem_.dim)),
                                         heads_of(wv_, share_heads_, problem_.dim_v));
-    Partition parts(parts_.parts);
-    for (Index head = 0; head < problem_.heads; ++head) {
-      std::vector<Index>& part = parts[parts_.part_of_head[static_cast<std::size_t>(head)]];
-      for (Index column : columns_of(head, problem_.dim, 0)) part.push_back(column);
-    }
-    for (std::size_t i = 0; i < parts_.shares.size(); ++i) {
-      std::vector<Index>& part = parts[parts_.shares[i].part];
-      const auto share = static_cast<Index>(i);
-      for (Index column : columns_of(share, problem_.dim, dq_.columns)) part.push_back(column);
-      for (Index column : columns_of(share, problem_.dim_v, dq_.columns + dk_.columns)) {
-        part.push_back(column);
-      }
-    }
-    run_.add_output("dx", multiply(gradients, transposed(weights), run_.rule(), parts),
-                    equal_heads_);
+    return multiply(gradients, transposed(weights), run_.rule(),
+                    parts_.gradient_columns(problem_.dim, problem_.dim_v));
   }
 
-  // A gradient of wk, bk, wv or bv: the shares of a key/value head are all-reduced.
-  void add_shared_output(std::string_view name, const Product<Real>& shares, Index width) {
-    if (!parts_.divided()) {
-      run_.add_output(name, shares, equal_tokens_);
-      return;
-    }
-    const Index columns = problem_.kv_heads * width;
-    const std::size_t size = size_of(shares.rows, columns);
-    Product<Real> sum{shares.rows, columns, {}, {}, {}, {}, 1, shares.grid};
-    sum.values.resize(size);
-    sum.errors.resize(run_.with_errors() ? size : 0);
-    sum.part_magnitude.resize(size);
-    sum.part_square.resize(size);
-    sum.parts = static_cast<double>(parts_.largest_share_count);
-    for (std::size_t i = 0; i < shares.values.size(); ++i) {
-      const auto row = static_cast<Index>(i) / shares.columns;
-      const auto column = static_cast<Index>(i) % shares.columns;
-      const Index head = share_heads_[static_cast<std::size_t>(column / width)];
-      const auto at = static_cast<std::size_t>(row * columns + head * width + column % width);
-      const auto value = static_cast<double>(shares.values[i]);
-      sum.values[at] += shares.values[i];
-      sum.part_magnitude[at] += std::fabs(value);
-      sum.part_square[at] += value * value;
-      if (sum.errors.empty()) continue;
-      sum.errors[at].worst += shares.errors[i].worst;
-      sum.errors[at].square += shares.errors[i].square;
-      sum.errors[at].common += shares.errors[i].common;
-    }
-    run_.add_output(name, sum, equal_tokens_);
+  // Gradients of the three projections' weights and biases.
+  void add_input_gradients(const LayerResponse& response) {
+    const ProductRule& rule = run_.rule();
+    const Factor<Real> x_across = transposed(x_);
+    const Index all = wq_.columns + wk_.columns + wv_.columns;
+    const auto add = [&](std::string_view weight, std::string_view bias,
+                         const Factor<Real>& gradient, Index width, Index first) {
+      run_.add_output(
+          weight,
+          with_response(parts_.reduced(multiply(x_across, gradient, rule), width), equal_tokens_,
+                        {response.square.weights, response.common.weights, all, first}),
+          equal_tokens_);
+      run_.add_output(
+          bias,
+          with_response(parts_.reduced(column_sums(gradient, rule), width), equal_tokens_,
+                        {response.square.biases, response.common.biases, all, first}),
+          equal_tokens_);
+    };
+    add("dwq", "dbq", dq_, 0, 0);
+    add("dwk", "dbk", dk_, problem_.dim, wq_.columns);
+    add("dwv", "dbv", dv_, problem_.dim_v, wq_.columns + wk_.columns);
   }
 
   const Problem& problem_;
   const Contract& contract_;
+  Effort effort_;
   HeadParts parts_;
   std::vector<Index> share_heads_;  // the key/value head of each share
   Index tokens_;
+  Problem inner_;  // attention, with as many keys as queries
   Evaluation<Real> run_;
   Factor<Real> x_, wq_, wk_, wv_, wo_, dy_;
   Factor<Real> q_, k_, v_, out_, dout_, dq_, dk_, dv_;
+  std::vector<double> lse_reach_, delta_reach_;  // [batch, heads, q]
   double equal_tokens_ = 1;
   double equal_heads_ = 1;
   double equal_x_ = 1;

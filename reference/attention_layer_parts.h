@@ -17,6 +17,25 @@ struct HeadParts {
 
   HeadParts(const Problem& problem, const Partition& heads_of_part);
 
+  // The columns that each part holds: of out, [heads * width]; of the gradients of q, k and v side
+  // by side, the latter two with one block of columns a share.
+  Partition columns(Index width) const;
+  Partition gradient_columns(Index dim, Index dim_v) const;
+
+  // Sums `values` [tokens, heads * width] over the heads of each share; the bounds likewise.
+  template <class Real>
+  std::pair<std::vector<Real>, std::vector<Bound>> sum_heads(const std::vector<Real>& values,
+                                                             const std::vector<Bound>& bounds,
+                                                             Index width,
+                                                             const Accumulator& type) const;
+
+  // [rows, shares * width] with the shares of each key/value head all-reduced: [rows, kv_heads *
+  // width]. `width` 0, or nothing divided: unchanged.
+  template <class Real>
+  Product<Real> reduced(const Product<Real>& product, Index width) const;
+
+  Index heads = 1;
+  Index kv_heads = 1;
   std::size_t parts = 1;
   std::vector<std::size_t> part_of_head;
   std::vector<Share> shares;

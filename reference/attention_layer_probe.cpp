@@ -15,9 +15,7 @@ namespace {
 constexpr int kProbes = 4;  // of each kind
 
 // Operands of f64 problems move further, beyond the rounding errors of this evaluation.
-double enlargement(const Problem& problem) {
-  return problem.dtype == DType::kF64 ? 0x1p24 : 1.0;
-}
+double enlargement(const Problem& problem) { return problem.dtype == DType::kF64 ? 0x1p24 : 1.0; }
 
 double sign(double value, std::uint64_t stream) {
   return mix(std::bit_cast<std::uint64_t>(value + 0.0) ^ mix(stream)) & 1 ? 1.0 : -1.0;
@@ -50,9 +48,11 @@ struct Operands {
 // were scaled. An error of delta is one of dlse with the other sign.
 Operands moved(const LayerProbe& probe, std::uint64_t stream, double factor) {
   const Problem& p = probe.inner;
-  Operands operands{moved(probe.q, 4 * stream, factor), moved(probe.k, 4 * stream + 1, factor),
+  Operands operands{moved(probe.q, 4 * stream, factor),
+                    moved(probe.k, 4 * stream + 1, factor),
                     moved(probe.v, 4 * stream + 2, factor),
-                    moved(probe.dout, 4 * stream + 3, factor), {}};
+                    moved(probe.dout, 4 * stream + 3, factor),
+                    {}};
   operands.dlse.resize(probe.delta_reach.size());
   for (std::size_t i = 0; i < operands.dlse.size(); ++i) {
     const auto row = static_cast<Index>(i);
@@ -141,8 +141,8 @@ void add_kind(const LayerProbe& probe, LayerResults& base, std::uint64_t first, 
 LayerResponse respond(const LayerProbe& probe) {
   LayerResponse response;
   const std::vector<double> still(probe.delta_reach.size(), 0.0);
-  LayerResults base = evaluate(
-      probe, {probe.q.values, probe.k.values, probe.v.values, probe.dout.values, still});
+  LayerResults base =
+      evaluate(probe, {probe.q.values, probe.k.values, probe.v.values, probe.dout.values, still});
   response.square = zeros_like(base);
   const double by = enlargement(probe.inner);
   add_kind(probe, base, 1, by, by, response.square);
@@ -156,5 +156,62 @@ LayerResponse respond(const LayerProbe& probe) {
   }
   return response;
 }
+
+std::vector<double> lse_reach(const AttentionBounds& bounds) {
+  std::vector<double> result;
+  for (const Bound& lse : bounds.lse) result.push_back(lse.linear + std::sqrt(lse.square));
+  return result;
+}
+
+template <class Real>
+std::vector<double> delta_reach(const Problem& p, const Factor<Real>& dout,
+                                const std::vector<Real>& out, const AttentionBounds& bounds,
+                                const Rounding& saved_out) {
+  std::vector<double> result;
+  for (Index row = 0; row < p.batch * p.heads * p.q; ++row) {
+    const Index token = row / (p.heads * p.q) * p.q + row % p.q;
+    const Index first = (token * p.heads + row / p.q % p.heads) * p.dim_v;
+    double sum = 0;
+    for (Index d = 0; d < p.dim_v; ++d) {
+      const auto at = static_cast<std::size_t>(first + d);
+      const double rounding = saved_out.u * static_cast<double>(out[at]);
+      sum += square(static_cast<double>(dout.values[at])) *
+             (bounds.out[at].as_family().square + square(rounding));
+    }
+    result.push_back(std::sqrt(sum));
+  }
+  return result;
+}
+
+template <class Real>
+Product<Real> with_response(Product<Real> product, double multiplicity,
+                            const ResponseColumns& response) {
+  if (product.errors.empty()) return product;
+  for (Index row = 0; row < product.rows; ++row) {
+    const Index first = row * response.columns + response.first;
+    double mean = 0;
+    for (Index j = 0; j < product.columns; ++j) {
+      mean += response.square[static_cast<std::size_t>(first + j)] /
+              static_cast<double>(product.columns);
+    }
+    for (Index j = 0; j < product.columns; ++j) {
+      const auto from = static_cast<std::size_t>(first + j);
+      Carried& error = product.errors[static_cast<std::size_t>(row * product.columns + j)];
+      error.square += (response.square[from] + mean) / multiplicity;
+      if (!response.common.empty()) error.common += response.common[from];
+      if (!(error.square < kUnbounded)) error = {kUnbounded, kUnbounded, kUnbounded, 0};
+    }
+  }
+  return product;
+}
+
+#define INSTANTIATE(Real)                                                                    \
+  template std::vector<double> delta_reach(const Problem&, const Factor<Real>&,              \
+                                           const std::vector<Real>&, const AttentionBounds&, \
+                                           const Rounding&);                                 \
+  template Product<Real> with_response(Product<Real>, double, const ResponseColumns&);
+INSTANTIATE(double)
+INSTANTIATE(long double)
+#undef INSTANTIATE
 
 }  // namespace shardproof

@@ -1,9 +1,9 @@
-// What the errors of q, k, v, dout and of the rows' lse and delta do to every result of an attention
-// layer. They reach a result on many paths that partly cancel and partly add up, which no bound of
-// stage after stage can see. So the whole layer is evaluated on operands moved by these very errors
-// with random signs: the mean square of the response is sum (sensitivity * error)^2, the `square` of
-// a Family, with every coherence in it. Deterministic: the signs are a hash of the operand's value,
-// so that equal elements, which round equally, move together.
+// What the errors of q, k, v, dout and of the rows' lse and delta do to every result of an
+// attention layer. They reach a result on many paths that partly cancel and partly add up, which no
+// bound of stage after stage can see. So the whole layer is evaluated on operands moved by these
+// very errors with random signs: the mean square of the response is sum (sensitivity * error)^2,
+// the `square` of a Family, with every coherence in it. Deterministic: the signs are a hash of the
+// operand's value, so that equal elements, which round equally, move together.
 #pragma once
 
 #include <array>
@@ -56,5 +56,49 @@ struct LayerResponse {
   LayerResults common;  // magnitude of the response to the common errors; empty without any
 };
 LayerResponse respond(const LayerProbe& probe);
+
+template <class Real>
+std::vector<double> narrow(const Factor<Real>& factor) {
+  return {factor.values.begin(), factor.values.end()};
+}
+
+// The variance proxy of an element, all that its row shares included.
+template <class Real>
+double row_square(const Factor<Real>& factor, const Carried& error) {
+  return error.square + static_cast<double>(factor.columns) * error.coherent;
+}
+
+// `leans`: the common errors pull all elements the same way (truncation).
+template <class Real>
+Movable movable(const Factor<Real>& factor, bool leans) {
+  Movable result{narrow(factor), std::vector<double>(factor.values.size()), {}};
+  if (leans) result.common.resize(factor.values.size());
+  for (std::size_t i = 0; i < factor.errors.size(); ++i) {
+    result.reach[i] = std::sqrt(row_square(factor, factor.errors[i]));
+    if (leans) result.common[i] = factor.errors[i].common;
+  }
+  return result;
+}
+
+// Of lse and of delta = rowsum(dout * out), given the bounds of attention on exact operands.
+std::vector<double> lse_reach(const AttentionBounds& bounds);
+template <class Real>
+std::vector<double> delta_reach(const Problem& inner, const Factor<Real>& dout,
+                                const std::vector<Real>& out, const AttentionBounds& bounds,
+                                const Rounding& saved_out);
+
+// Which columns of a response belong to a product.
+struct ResponseColumns {
+  const std::vector<double>& square;  // [rows, columns]
+  const std::vector<double>& common;  // likewise, or empty
+  Index columns;                      // of all
+  Index first;                        // the product's first
+};
+
+// Adds the response to a product's errors. The estimate of each element's variance is evened out
+// with that of its row. `multiplicity`: what the errors' squares will be multiplied by.
+template <class Real>
+Product<Real> with_response(Product<Real> product, double multiplicity,
+                            const ResponseColumns& response);
 
 }  // namespace shardproof

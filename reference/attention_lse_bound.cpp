@@ -21,7 +21,9 @@ class LseBound {
         tile_(view.tile),
         errors_(view.errors),
         bounds_(bounds),
-        sums_(static_cast<std::size_t>(view.tile.rows)) {}
+        sums_(static_cast<std::size_t>(view.tile.rows)),
+        smallest_normal_(std::max(units_.probability.minimum_normal,
+                                  units_.probability_operand.minimum_normal)) {}
 
   std::vector<RowSums> run() {
     errors_.probability_underflows = false;
@@ -87,9 +89,8 @@ class LseBound {
     sums.delta_linear += p * linear * std::fabs(inner);
     sums.dp_square += square(p * tile_.dp[entry]);
     const double unnormalised = p * tile_.normaliser[at(row)];
-    errors_.probability_underflows = errors_.probability_underflows ||
-                                     unnormalised < units_.probability.minimum_normal ||
-                                     p < units_.probability.minimum_normal;
+    errors_.probability_underflows =
+        errors_.probability_underflows || std::min(p, unnormalised) < smallest_normal_;
   }
 
   void bound_row(Index row) {
@@ -131,6 +132,7 @@ class LseBound {
   TileErrors& errors_;
   AttentionBounds& bounds_;
   std::vector<RowSums> sums_;
+  double smallest_normal_;  // below it P underflows on its way into a product
 };
 
 }  // namespace

@@ -65,8 +65,9 @@ class OutBound {
     for (Index row = 0; row < tile_.rows; ++row) {
       const double normaliser = tile_.normaliser[at(row)];
       view_.products.each_visible(row, [&](std::size_t entry, Index) {
-        errors_.first[entry] =
-            units_.probability.underflow(tile_.probability[entry] * normaliser) / normaliser;
+        errors_.first[entry] = underflow_of(units_.probability, units_.probability_operand,
+                                            tile_.probability[entry] * normaliser) /
+                               normaliser;
       });
     }
     view_.products.rows(errors_.first, view_.facts.v.absolute, width_, underflow_);
@@ -157,10 +158,10 @@ class OutBound {
       return {kUnbounded, 0, kUnbounded};
     }
     // Errors of P. Out never leaves the range of the visible values whatever they are.
-    const double range = std::max(view_.facts.v_high[at(d)] - out, out - view_.facts.v_low[at(d)]);
+    const double range =
+        std::max({view_.facts.v_high[at(d)] - out, out - view_.facts.v_low[at(d)], 0.0});
     bound.add(Family{context_.if_worst(softmax_worst(sums, i, out, range)),
-                     centred(square_v2_[i], square_v_[i], sums.weights, out),
-                     sums.linear * std::max(range, 0.0)},
+                     centred(square_v2_[i], square_v_[i], sums.weights, out), sums.linear * range},
               multiplicity);
     bound.add(rounding_of_terms(units_.probability, absolute, products_[i], out), multiplicity);
     bound.add(rounding_of_terms(units_.probability_operand, absolute, products_[i], out),
@@ -184,7 +185,10 @@ class OutBound {
     bound.add(Family{sums.count * u * magnitude, u * u * sums.count / 3 * out * out, 0.0});
     bound.add(4 * u * magnitude);
     if (context_.merged) add_merge(sums, i, out, multiplicity, bound, others);
-    return others;
+    // e^x - 1 <= x e^x: all of the above is of first order in the error of the merged lse.
+    const double shift = 1 + relative_growth(sums.merge);
+    bound = bound.scaled(shift);
+    return {others.worst, others.square * shift * shift, others.common * shift};
   }
 
   static double centred(double weighted_v2, double weighted_v, double weights, double out) {
@@ -193,9 +197,11 @@ class OutBound {
 
   double softmax_worst(const RowSums& sums, std::size_t i, double out, double range) const {
     if (!context_.worst) return 0;
+    const double share = std::max(sums.decayed, 1e-30);
+    // Squares of tiny values underflow; the range bounds every |v - out|.
+    if (range < kSquaresVanish) return sums.growth * range / share;
     const double spread = centred(worst_v2_[i], worst_v_[i], sums.growth, out);
-    const double worst = std::sqrt(sums.growth * spread) / std::max(sums.decayed, 1e-30);
-    return std::min(worst, std::max(range, 0.0));
+    return std::min(std::sqrt(sums.growth * spread) / share, range);
   }
 
   void add_input_error(std::size_t i, double out, Bound& bound, Family& others) {
@@ -249,7 +255,8 @@ class OutBound {
     const double shared =
         view_.facts.v.inexact() || view_.facts.dout.inexact() ? 2 * units_.middle.u : 0.0;
     const double common = probability + 4 * u + units_.operand.u + units_.saved_out.u +
-                          (context_.merged ? units_.block_out.u : 0.0) + sums.merge + shared;
+                          (context_.merged ? units_.block_out.u : 0.0) +
+                          relative_growth(sums.merge) + shared;
     errors_.delta_linear[at(row)] = common * delta + elements.linear + sums.delta_linear +
                                     2 * width * units_.accumulator.eta + subtraction;
   }

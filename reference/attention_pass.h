@@ -24,12 +24,14 @@ template <class T, class Visitor>
 AttentionValues<T> attention_pass(const Problem& problem, const AttentionPlan& plan,
                                   const AttentionInputs<T>& inputs, Visitor&& visitor) {
   AttentionValues<T> values = empty_values<T>(problem);
+  KeyGroup<T> group;
   QueryTile<T> tile(problem);
   const Index most_rows = tile_rows(problem);
   for (Index batch = 0; batch < problem.batch; ++batch) {
     const BatchMask mask(problem, plan, batch);
-    for (Index kv_head = 0; kv_head < problem.kv_heads; ++kv_head) {
-      KeyGroup<T> group = gather_group(problem, plan, mask, inputs, batch, kv_head);
+    group.batch = batch;
+    for (group.kv_head = 0; group.kv_head < problem.kv_heads; ++group.kv_head) {
+      gather_group(problem, plan, mask, inputs, group);
       visitor.begin_group(group, mask);
       for (Index block = 0; block < plan.queries.blocks(); ++block) {
         const Index end = plan.queries.start[static_cast<std::size_t>(block) + 1];

@@ -21,15 +21,14 @@ void gather_rows(std::span<const T> tensor, const std::vector<Index>& order, Ind
 }
 
 template <class T>
-std::vector<T> transposed(const std::vector<T>& matrix, Index rows, Index columns) {
-  std::vector<T> result(matrix.size());
+void transpose(const std::vector<T>& matrix, Index rows, Index columns, std::vector<T>& result) {
+  result.resize(matrix.size());
   for (Index i = 0; i < rows; ++i) {
     for (Index j = 0; j < columns; ++j) {
       result[static_cast<std::size_t>(j * rows + i)] =
           matrix[static_cast<std::size_t>(i * columns + j)];
     }
   }
-  return result;
 }
 
 template <class T>
@@ -214,11 +213,13 @@ QueryTile<T>::QueryTile(const Problem& problem) {
 }
 
 template <class T>
-KeyGroup<T> gather_group(const Problem& problem, const AttentionPlan& plan, const BatchMask& mask,
-                         const AttentionInputs<T>& inputs, Index batch, Index kv_head) {
-  KeyGroup<T> group;
-  group.batch = batch;
-  group.kv_head = kv_head;
+void gather_group(const Problem& problem, const AttentionPlan& plan, const BatchMask& mask,
+                  const AttentionInputs<T>& inputs, KeyGroup<T>& group) {
+  const Index batch = group.batch;
+  const Index kv_head = group.kv_head;
+  for (std::vector<T>* rows : {&group.q, &group.dout, &group.dlse, &group.k, &group.v}) {
+    rows->clear();
+  }
   group.heads = problem.heads / problem.kv_heads;
   for (Index head = kv_head * group.heads; head < (kv_head + 1) * group.heads; ++head) {
     gather_rows(inputs.q, plan.queries.global, batch, problem.heads, head, problem.dim, group.q);
@@ -233,11 +234,10 @@ KeyGroup<T> gather_group(const Problem& problem, const AttentionPlan& plan, cons
   gather_rows(inputs.v, plan.keys.global, batch, problem.kv_heads, kv_head, problem.dim_v, group.v);
   clear_hidden_rows(mask, problem.dim, group.k);
   clear_hidden_rows(mask, problem.dim_v, group.v);
-  group.k_transposed = transposed(group.k, problem.kv, problem.dim);
-  group.v_transposed = transposed(group.v, problem.kv, problem.dim_v);
-  group.dk.resize(group.k.size());
-  group.dv.resize(group.v.size());
-  return group;
+  transpose(group.k, problem.kv, problem.dim, group.k_transposed);
+  transpose(group.v, problem.kv, problem.dim_v, group.v_transposed);
+  group.dk.assign(group.k.size(), T{0});
+  group.dv.assign(group.v.size(), T{0});
 }
 
 template <class T>
@@ -254,10 +254,10 @@ void compute_tile(const Problem& problem, const AttentionPlan& plan,
 
 template struct QueryTile<double>;
 template struct QueryTile<long double>;
-template KeyGroup<double> gather_group(const Problem&, const AttentionPlan&, const BatchMask&,
-                                       const AttentionInputs<double>&, Index, Index);
-template KeyGroup<long double> gather_group(const Problem&, const AttentionPlan&, const BatchMask&,
-                                            const AttentionInputs<long double>&, Index, Index);
+template void gather_group(const Problem&, const AttentionPlan&, const BatchMask&,
+                           const AttentionInputs<double>&, KeyGroup<double>&);
+template void gather_group(const Problem&, const AttentionPlan&, const BatchMask&,
+                           const AttentionInputs<long double>&, KeyGroup<long double>&);
 template void compute_tile(const Problem&, const AttentionPlan&, const AttentionInputs<double>&,
                            KeyGroup<double>&, QueryTile<double>&);
 template void compute_tile(const Problem&, const AttentionPlan&,

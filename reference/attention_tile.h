@@ -67,10 +67,10 @@ struct QueryTile {
   explicit QueryTile(const Problem& problem);
 };
 
-// The copies of one batch entry and key/value head that the tiles work on.
+// Fills `group`, whose batch and kv_head are set, with the copies that the tiles work on.
 template <class T>
-KeyGroup<T> gather_group(const Problem& problem, const AttentionPlan& plan, const BatchMask& mask,
-                         const AttentionInputs<T>& inputs, Index batch, Index kv_head);
+void gather_group(const Problem& problem, const AttentionPlan& plan, const BatchMask& mask,
+                  const AttentionInputs<T>& inputs, KeyGroup<T>& group);
 
 // Fills `tile`, whose position and mask are set, and adds to group.dk, group.dv.
 template <class T>

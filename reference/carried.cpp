@@ -50,12 +50,12 @@ void add_rounding(Carried& error, DType type, Real value) {
   const double likely = error.likely();
   const double worst = half_ulp(type, magnitude + error.worst);
   if (magnitude < f.minimum_normal()) {
-    error.common += std::min(worst, magnitude + likely);
+    error.common += std::min(half_ulp(type, magnitude + likely), magnitude + likely);
   } else {
     error.square += square(half_ulp(type, magnitude + likely));
   }
   error.worst += worst;
-  if (!(magnitude + error.worst < f.overflow_threshold)) {
+  if (!(magnitude + error.reach() < f.overflow_threshold)) {
     error = {kUnbounded, kUnbounded, kUnbounded, 0};
   }
 }

@@ -18,6 +18,8 @@ struct Carried {
   double coherent = 0;
 
   double likely() const { return std::min(worst, common + kLambda * std::sqrt(square)); }
+  // The worst case, or the likely one where the worst was not computed and is infinite.
+  double reach() const { return worst < kUnbounded ? worst : likely(); }
   bool exact() const { return worst == 0; }
 };
 

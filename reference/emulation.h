@@ -72,6 +72,31 @@ struct Dense {
   }
 };
 
+// Adds a row to every row.
+template <class F>
+void add_row(Dense<F>& matrix, const Dense<F>& row) {
+  for (Index i = 0; i < matrix.rows; ++i) {
+    for (Index j = 0; j < matrix.columns; ++j) matrix(i, j) += row(0, j);
+  }
+}
+
+// Rows [first, first + count), and adding to rows from `first`.
+template <class F>
+Dense<F> rows(const Dense<F>& matrix, Index first, Index count) {
+  Dense<F> result(count, matrix.columns);
+  for (Index i = 0; i < count; ++i) {
+    for (Index j = 0; j < matrix.columns; ++j) result(i, j) = matrix(first + i, j);
+  }
+  return result;
+}
+
+template <class F>
+void put_rows(Dense<F>& target, Index first, const Dense<F>& from) {
+  for (Index i = 0; i < from.rows; ++i) {
+    for (Index j = 0; j < from.columns; ++j) target(first + i, j) += from(i, j);
+  }
+}
+
 // How sums are formed. kLow rounds the accumulator to bf16 after every term: a fault.
 enum class Summation { kInOrder, kPermuted, kPairwise, kChunks, kFused, kTruncating, kLow };
 

@@ -3,10 +3,10 @@
 
 usage: independent_attention.py PROBLEMS RESULTS
 
-PROBLEMS holds one problem after another: a line "problem key=value ...", then for each tensor a line
-"tensor NAME" and a line with its values in row-major order. RESULTS gets "problem" and the tensors
-out, lse, dq, dk, dv (and dbias) of each, in the same form. The gradients go through the Jacobian
-matrix of the softmax, one query at a time.
+PROBLEMS holds one problem after another: a line "problem key=value ...", then for each tensor a
+line "tensor NAME" and a line with its values in row-major order. RESULTS gets "problem" and the
+tensors out, lse, dq, dk, dv (and dbias) of each, in the same form. The gradients go through the
+Jacobian matrix of the softmax, one query at a time.
 """
 import sys
 

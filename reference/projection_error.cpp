@@ -5,6 +5,15 @@
 namespace shardproof {
 namespace {
 
+// The companions of one product, element by element; empty where nothing contributes.
+struct Companions {
+  std::vector<double> worst;
+  std::vector<double> square;
+  std::vector<double> common;
+  std::vector<double> product_squares;    // sum (a b)^2
+  std::vector<double> operand_underflow;  // of operands that are rounded
+};
+
 // The accumulator's and the operands' constants in one product of `terms` terms.
 struct Constants {
   template <class Real>
@@ -39,8 +48,16 @@ struct Constants {
   int grid;
   bool may_be_exact;
 
-  bool is_exact(double absolute) const {
-    return may_be_exact && absolute * (1 + 1e-6) <= std::ldexp(1.0, type.precision + grid);
+  // sum |a b|, or more when a factor carries errors, which is the safe side. Where the worst case
+  // is not known, by Cauchy-Schwarz.
+  double absolute(const Companions& companions, std::size_t i, double sum) const {
+    if (per_magnitude == 0) return sum;
+    if (companions.worst[i] < kUnbounded) return companions.worst[i] / per_magnitude;
+    return std::sqrt(terms * companions.square[i] / per_square);
+  }
+
+  bool is_exact(double magnitude) const {
+    return may_be_exact && magnitude * (1 + 1e-6) <= std::ldexp(1.0, type.precision + grid);
   }
 };
 
@@ -89,15 +106,6 @@ std::vector<double> squares(const Factor<Real>& factor) {
   return result;
 }
 
-// The companions of one product, element by element; empty where nothing contributes.
-struct Companions {
-  std::vector<double> worst;
-  std::vector<double> square;
-  std::vector<double> common;
-  std::vector<double> product_squares;    // sum (a b)^2
-  std::vector<double> operand_underflow;  // of operands that are rounded
-};
-
 template <class Real>
 Companions companions_of(const Factor<Real>& left, const Factor<Real>& right,
                          const Constants& constants) {
@@ -143,14 +151,13 @@ void add_errors(Product<Real>& product, const Factor<Real>& left, const Factor<R
   product.errors.resize(product.values.size());
   for (std::size_t i = 0; i < product.values.size(); ++i) {
     const double sum = std::fabs(static_cast<double>(product.values[i]));
-    // sum |a b|, or more when a factor carries errors, which is the safe side.
-    const double absolute =
-        constants.per_magnitude > 0 ? companions.worst[i] / constants.per_magnitude : sum;
+    const double absolute = constants.absolute(companions, i, sum);
     if (constants.is_exact(absolute)) continue;
     double below = constants.terms * accumulator.eta;
     if (constants.operands > 0) below += companions.operand_underflow[i];
     Carried& error = product.errors[i];
     error.worst = companions.worst[i] + constants.per_sum * sum + below;
+    if (!(error.worst < kUnbounded)) error.worst = kUnbounded;  // not NaN
     error.square = companions.square[i] + square(accumulator.u * sum) * constants.terms / 3;
     error.common = (companions.common.empty() ? 0 : companions.common[i]) + below + shared * sum;
     if (accumulator.truncating) {
@@ -160,7 +167,7 @@ void add_errors(Product<Real>& product, const Factor<Real>& left, const Factor<R
     if (constants.operands > 0) {
       error.coherent = square(constants.operand) * companions.product_squares[i];
     }
-    if (!(absolute + error.worst < constants.type.overflow_threshold)) {
+    if (!(absolute + error.reach() < constants.type.overflow_threshold)) {
       error = {kUnbounded, kUnbounded, kUnbounded, 0};
     }
   }
@@ -182,12 +189,13 @@ Bound reduced_bound(const Product<Real>& product, std::size_t i, double multipli
       add_all_reduce(bound, rule.units.reduction, rule.units.reduction_narrower, product.parts,
                      magnitude, product.part_square[i], sum);
     }
-    if (!(magnitude + bound.worst < f.overflow_threshold)) bound.add(kUnbounded);
+    if (!(magnitude + error.reach() < f.overflow_threshold)) bound.add(kUnbounded);
   }
   const bool exact_sum = bound.worst == 0 && representable(rule.precision.elementwise, value);
   if (has_bias && !exact_sum) {
-    bound.add(
-        half_ulp(rule.precision.elementwise, std::fabs(static_cast<double>(value)) + bound.worst));
+    const double likely = bound.linear + kLambda * std::sqrt(bound.square);
+    const double reach = bound.worst < kUnbounded ? bound.worst : likely;
+    bound.add(half_ulp(rule.precision.elementwise, std::fabs(static_cast<double>(value)) + reach));
   }
   return bound;
 }

@@ -246,7 +246,7 @@ RULES = [rule_includes, rule_sizes, rule_functions, rule_state, rule_preprocesso
          rule_words, rule_tables, rule_mutants, rule_format]
 
 
-def violations(root):
-    """(rule, path, line, message) of every violation under `root`."""
+def violations(root, rules=tuple(RULES)):
+    """(path, line, message) of every violation of `rules` under `root`."""
     tree = Tree(Path(root))
-    return [(rule.__name__, *found) for rule in RULES for found in rule(tree)]
+    return [found for rule in rules for found in rule(tree)]

@@ -85,10 +85,8 @@ IndexGen count(Index minimum, Index maximum) {
   });
 }
 
-// `choices`: the raw number is taken modulo how many are switched on.
-IndexGen drawer(const FieldDomain& domain, bool medium) {
+IndexGen size_drawer(const FieldDomain& domain, bool medium) {
   constexpr Index kFew = 20;
-  if (domain.is_choice) return uniform(0, (Index{1} << 30) - 1);
   const bool is_count = domain.maximum <= kFew || domain.field->placement;
   if (is_count) return count(domain.minimum, domain.maximum);
   return medium ? medium_extent(domain.minimum, domain.maximum)
@@ -97,13 +95,15 @@ IndexGen drawer(const FieldDomain& domain, bool medium) {
 
 // Swarm testing (Groce et al. 2012): in half of the stretches of cases a random subset of each
 // group of choices is switched off, so that features that hide each other's faults appear apart.
-Index swarm_choice(const std::vector<Index>& choices, Index raw, std::uint64_t swarm) {
-  std::vector<Index> on;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (swarm >> (i % 60) & 1) on.push_back(choices[i]);
+Index draw_choice(const std::vector<Index>& choices, std::uint64_t random, std::uint64_t swarm) {
+  const auto is_on = [&](std::size_t i) { return (swarm >> (i % 60) & 1) != 0; };
+  std::size_t on = 0;
+  for (std::size_t i = 0; i < choices.size(); ++i) on += is_on(i);
+  if (on == 0 || (swarm >> 63 & 1) != 0) return choices[random % choices.size()];
+  std::size_t left = random % on;
+  for (std::size_t i = 0;; ++i) {
+    if (is_on(i) && left-- == 0) return choices[i];
   }
-  const std::vector<Index>& from = on.empty() || (swarm >> 63 & 1) ? choices : on;
-  return from[static_cast<std::size_t>(raw) % from.size()];
 }
 
 // A parameter of a mask means something only in the range that the lengths allow.
@@ -155,7 +155,8 @@ struct Generator::Drawers {
 Generator::Generator(const Domain& domain, std::uint64_t seed)
     : domain_(domain), seed_(seed), drawers_(std::make_unique<Drawers>()) {
   for (const FieldDomain& field : domain_.fields) {
-    drawers_->fields.push_back(drawer(field, domain_.medium));
+    drawers_->fields.push_back(field.is_choice ? rc::gen::just(Index{0})
+                                               : size_drawer(field, domain_.medium));
   }
   for (const Subject* subject : domain_.subjects) {
     const auto& operators = domain_.vocabulary.operators;
@@ -178,23 +179,24 @@ Case Generator::draw(std::uint64_t index) const {
 }
 
 Case Generator::attempt(std::uint64_t index, std::uint64_t attempt) const {
-  rc::Random random(mix(mix(seed_) + mix(index) + attempt));
+  std::uint64_t state = mix(mix(mix(seed_) + index) + attempt);
+  const auto random = [&] { return state = mix(state + 1); };
   Case value;
-  const std::size_t which = random.split().next() % domain_.subjects.size();
+  const std::size_t which = random() % domain_.subjects.size();
   const Subject& subject = *domain_.subjects[which];
   value.problem.op = operators_[which];
   value.placement.subject = subject.name;
   value.placement.world = domain_.world;
   value.placement.device = domain_.device;
-  value.problem.seed = random.split().next() >> 32;
-  value.placement.schedule = random.split().next() >> 32;
-  const bool distinct = random.split().next() % 8 != 0;
+  value.problem.seed = random() >> 32;
+  value.placement.schedule = random() >> 32;
+  const bool distinct = random() % 8 != 0;
   const std::uint64_t stretch = mix(mix(seed_ + 1) + index / kStretch);
   for (std::size_t i = 0; i < domain_.fields.size(); ++i) {
     const FieldDomain& each = domain_.fields[i];
     if (!is_used(*each.field, value)) continue;
-    Index drawn = drawers_->fields[i](random.split(), kSize).value();
-    if (each.is_choice) drawn = swarm_choice(each.choices, drawn, mix(stretch + i));
+    const Index drawn = each.is_choice ? draw_choice(each.choices, random(), mix(stretch + i))
+                                       : drawers_->fields[i](rc::Random(random()), kSize).value();
     each.field->set(value, drawn, domain_.vocabulary);
   }
   if (distinct) make_distinct(value, domain_);

@@ -1,5 +1,5 @@
 // Generator: case number `index` of a campaign, a pure function of (seed, index, domain).
-// RapidCheck's generators draw every field independently; repair then makes the case valid.
+// RapidCheck draws every size, a hash every choice, independently; repair then makes it valid.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include "harness/devices/devices.h"
 #include "harness/masks/masks.h"
 #include "harness/model/operator.h"
+#include "harness/model/require.h"
 #include "harness/worlds/worlds.h"
 #include "parallel_impls/subjects.h"
 #include "properties/properties.h"

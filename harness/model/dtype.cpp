@@ -35,9 +35,9 @@ std::uint32_t round_bits(std::uint32_t bits, int dropped) {
 }  // namespace
 
 double Format::u() const { return std::ldexp(1.0, -precision); }
-// Of f64 itself half the smallest subnormal is no number: twice that, then.
+// Half the smallest subnormal of f64 is no double, and bounds multiply it: larger there.
 double Format::eta() const {
-  return std::max(std::ldexp(1.0, minimum_exponent - precision), 0x1p-1074);
+  return std::max(std::ldexp(1.0, minimum_exponent - precision), 0x1p-1060);
 }
 double Format::minimum_normal() const { return std::ldexp(1.0, minimum_exponent); }
 

@@ -1,6 +1,7 @@
 #include "harness/run/memory.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <memory>
@@ -15,7 +16,6 @@ constexpr std::uint64_t kPoison64 = 0x7ff4a5a5a5a5a5a5u;
 constexpr std::uint32_t kPoison32 = 0x7fa5a5a5u;
 constexpr std::uint16_t kPoisonBf16 = 0x7fa5u;
 constexpr std::uint16_t kPoisonF16 = 0x7d25u;
-constexpr std::byte kGuard{0xc3};
 constexpr std::size_t kSmallestBlock = 256;
 
 struct FreeAligned {
@@ -79,9 +79,15 @@ Index first_that_is(const View& view, bool poisoned) {
   });
 }
 
-bool is_guard(const std::byte* data) {
-  return std::all_of(data, data + Memory::kGuardBytes, [](std::byte b) { return b == kGuard; });
-}
+constexpr std::array<std::byte, Memory::kGuardBytes> kBand = [] {
+  std::array<std::byte, Memory::kGuardBytes> band{};
+  band.fill(std::byte{0xc3});
+  return band;
+}();
+
+void set_guard(std::byte* data) { std::memcpy(data, kBand.data(), kBand.size()); }
+
+bool is_guard(const std::byte* data) { return std::memcmp(data, kBand.data(), kBand.size()) == 0; }
 
 }  // namespace
 
@@ -111,8 +117,9 @@ Tensor Memory::allocate(std::string_view name, DType dtype, const Shape& shape) 
   block.bytes = bytes;
   block.live = true;
   block.received = false;
-  std::memset(block.storage.get(), static_cast<int>(kGuard), kGuardBytes);
-  std::memset(block.data() + bytes, static_cast<int>(kGuard), kGuardBytes);
+  set_guard(block.storage.get());
+  set_guard(block.data() + bytes);
+  payloads_[index] = {block.data(), block.data() + bytes};
   live_bytes_ += static_cast<Index>(bytes);
   peak_bytes_ = std::max(peak_bytes_, live_bytes_);
   Tensor tensor;
@@ -140,6 +147,7 @@ std::size_t Memory::take(std::size_t bytes) {
   block.storage.reset(static_cast<std::byte*>(
       ::operator new (capacity + 2 * kGuardBytes, std::align_val_t{kGuardBytes})));
   blocks_.push_back(std::move(block));
+  payloads_.emplace_back();
   return blocks_.size() - 1;
 }
 
@@ -147,14 +155,15 @@ void Memory::free(std::size_t index) {
   Block& block = blocks_[index];
   if (!block.intact()) broken_.push_back(block.title());
   block.live = false;
+  payloads_[index] = {};
   live_bytes_ -= static_cast<Index>(block.bytes);
   if (block.received) received_bytes_ -= static_cast<Index>(block.bytes);
   unused_.push_back(index);
 }
 
 const Memory::Block* Memory::find(const std::byte* data) const {
-  for (const Block& block : blocks_) {
-    if (block.live && data >= block.data() && data < block.data() + block.bytes) return &block;
+  for (std::size_t i = 0; i < payloads_.size(); ++i) {
+    if (data >= payloads_[i].first && data < payloads_[i].last) return &blocks_[i];
   }
   return nullptr;
 }

@@ -53,7 +53,14 @@ class Memory {
   std::size_t take(std::size_t bytes);
   const Block* find(const std::byte* data) const;
 
+  // Of live tensors, by block: apart from the blocks because it is searched for every message.
+  struct Payload {
+    const std::byte* first = nullptr;
+    const std::byte* last = nullptr;
+  };
+
   std::vector<Block> blocks_;
+  std::vector<Payload> payloads_;
   std::vector<std::size_t> unused_;
   std::vector<std::string> broken_;
   Index live_bytes_ = 0;
