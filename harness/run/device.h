@@ -62,8 +62,8 @@ class Device {
   virtual ~Device() = default;
   virtual Meter& meter() = 0;
 
-  // target [m, n] (+)= alpha * a [m, k] * b [k, n]; transposes as in `how`. Any strides; k may be 0.
-  // Without `accumulate` the target is not read.
+  // target [m, n] (+)= alpha * a [m, k] * b [k, n]; transposes as in `how`. Any strides; k may be
+  // 0. Without `accumulate` the target is not read.
   virtual void gemm(const View& a, const View& b, const View& target, const Gemm& how) = 0;
 
   // Element-wise; shapes equal, dtypes and strides any.
