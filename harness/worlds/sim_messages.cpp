@@ -36,9 +36,8 @@ void Messages::begin(int ranks) {
   if (postings_.size() > kKeptPostings) postings_.clear();
   unused_.clear();
   for (Posting& posting : postings_) unused_.push_back(&posting);
-  if (mailboxes_.size() < static_cast<std::size_t>(ranks)) {
-    mailboxes_.resize(static_cast<std::size_t>(ranks));
-  }
+  ranks_ = static_cast<std::size_t>(ranks);
+  if (mailboxes_.size() < ranks_) mailboxes_.resize(ranks_);
   for (Mailbox& mailbox : mailboxes_) {
     mailbox.sends.clear();
     mailbox.receives.clear();
@@ -228,7 +227,7 @@ void Messages::find_leaks() {
     run_.findings.push_back({Breach::kLeakedRequest, posting.rank, rank.memory.owner(posting.data),
                              -1, fmt::format("{} was never {}", describe(posting), never)});
   };
-  for (std::size_t r = 0; r < mailboxes_.size(); ++r) {
+  for (std::size_t r = 0; r < ranks_; ++r) {
     for (const Posting* posting : run_.ranks[r]->outstanding) leaked(*posting, "waited for");
     for (const Posting* send : mailboxes_[r].sends) {
       if (send->waited) leaked(*send, "received");

@@ -86,7 +86,8 @@ class Messages {
   SimRun& run_;
   std::deque<Posting> postings_;
   std::vector<Posting*> unused_;
-  std::vector<Mailbox> mailboxes_;
+  std::size_t ranks_ = 0;           // of the case that runs
+  std::vector<Mailbox> mailboxes_;  // at least as many
 };
 
 }  // namespace shardproof
