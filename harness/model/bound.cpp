@@ -82,9 +82,7 @@ Units::Units(const Precision& p)
 
 // A reference of f64 is computed in long double and then stored as double: one rounding as well.
 OutputType::OutputType(DType type, const Precision& precision)
-    : rounding(type == DType::kF64   ? rounding_to(type)
-               : type == DType::kF64 ? rounding_to(type)
-                                     : narrowing(precision.accumulator, type)),
+    : rounding(type == DType::kF64 ? rounding_to(type) : narrowing(precision.accumulator, type)),
       overflow_threshold(format(type).overflow_threshold),
       inflation(Units(precision).inflation) {}
 

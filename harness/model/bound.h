@@ -243,8 +243,7 @@ struct Thresholds {
   double sigma = 0;
 };
 
-// How an output leaves: rounded to its type when that is narrower than the accumulator. In f64 the
-// wanted value, computed in long double and kept in double, is rounded itself.
+// How an output leaves: rounded to its type when that is narrower than the accumulator.
 struct OutputType {
   OutputType(DType type, const Precision& precision);
 
