@@ -1,4 +1,6 @@
 // How the errors of one hidden unit follow from those of its inputs.
+#include <cmath>
+
 #include "reference/mlp.h"
 
 namespace shardproof {
@@ -55,7 +57,10 @@ Carried slope_error(Activation activation, double z, const Carried& z_error,
 
 // Element-wise factors may be multiplied in any order; each step may underflow.
 void add_elementwise(Carried& error, double value, double steps, const ProductRule& rule) {
-  if (error.exact() && representable(rule.precision.elementwise, value)) return;
+  // In f64 the value handed in is rounded itself: only a moderate integer tells that it was exact.
+  const bool tells = rule.precision.elementwise != DType::kF64 ||
+                     (std::trunc(value) == value && std::fabs(value) < 0x1p40);
+  if (tells && error.exact() && representable(rule.precision.elementwise, value)) return;
   const double relative = steps * rule.units.elementwise.u * std::fabs(value);
   const double below = 2 * steps * rule.units.elementwise.eta;
   error.worst += relative + below;
