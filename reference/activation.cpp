@@ -52,9 +52,9 @@ Slopes<Real> silu(Real z) {
 }
 
 // 1 + erf(x) cancels for z < 0, so the error of the sum is absolute.
-LibraryError gelu_error(double z, const Precision& precision) {
+LibraryError gelu_error(double z, const Slopes<double>& at, const Precision& precision) {
   const double u = format(precision.elementwise).u();
-  const double value = std::fabs(slopes(Activation::kGelu, z).value);
+  const double value = std::fabs(at.value);
   const double magnitude = std::fabs(z);
   const double peak = std::exp(-z * z / 2);
   const double first = peak == 0 ? 0 : 6 * magnitude * peak * (1 + z * z);
@@ -63,7 +63,7 @@ LibraryError gelu_error(double z, const Precision& precision) {
 }
 
 // tanh is taken to return exactly 1 where 1 - tanh is far below u.
-LibraryError gelu_tanh_error(double z, const Precision& precision) {
+LibraryError gelu_tanh_error(double z, const Slopes<double>& at, const Precision& precision) {
   const Format& f = format(precision.elementwise);
   const double magnitude = std::fabs(z);
   if (magnitude * magnitude >= f.overflow_threshold) {
@@ -71,7 +71,7 @@ LibraryError gelu_tanh_error(double z, const Precision& precision) {
   }
   const double inner =
       0.7978845608028654 * (magnitude + kCubic * magnitude * magnitude * magnitude);
-  const double value = std::fabs(slopes(Activation::kGeluTanh, z).value);
+  const double value = std::fabs(at.value);
   if (2 * std::exp(-2 * inner) < f.u() / 16) return {f.u() * (magnitude + 3 * value), 4 * f.u()};
   const double squared = 1 - std::tanh(inner) * std::tanh(inner);
   const double relative = 6 * inner * squared + 2 * precision.ulp_tanh + 2;
@@ -81,9 +81,8 @@ LibraryError gelu_tanh_error(double z, const Precision& precision) {
 }
 
 // Far to the left e^-z overflows and the quotient is 0 although the value is still normal.
-LibraryError silu_error(double z, const Precision& precision) {
+LibraryError silu_error(double z, const Slopes<double>& at, const Precision& precision) {
   const Format& f = format(precision.elementwise);
-  const Slopes<double> at = slopes(Activation::kSilu, z);
   const double magnitude = std::fabs(z);
   const double share = sigmoid(z);
   const double rest = sigmoid(-z);
@@ -114,16 +113,17 @@ Slopes<Real> slopes(Activation activation, Real z) {
 template Slopes<double> slopes(Activation, double);
 template Slopes<long double> slopes(Activation, long double);
 
-LibraryError library_error(Activation activation, double z, const Precision& precision) {
+LibraryError library_error(Activation activation, double z, const Slopes<double>& at,
+                           const Precision& precision) {
   switch (activation) {
     case Activation::kRelu:
       return {};
     case Activation::kGelu:
-      return gelu_error(z, precision);
+      return gelu_error(z, at, precision);
     case Activation::kGeluTanh:
-      return gelu_tanh_error(z, precision);
+      return gelu_tanh_error(z, at, precision);
     case Activation::kSilu:
-      return silu_error(z, precision);
+      return silu_error(z, at, precision);
   }
   return {};
 }
@@ -131,25 +131,15 @@ LibraryError library_error(Activation activation, double z, const Precision& pre
 // silu: |act''| = s(1-s) |2 + x(1-2s)| <= e^-|x| (2 + |x|), which decreases; likewise |act'''| <=
 // e^-|x| (3 + |x|). The gelus decay faster; the test scans all of them.
 double largest_second(Activation activation, double distance) {
-  switch (activation) {
-    case Activation::kRelu:
-      return 0;
-    case Activation::kSilu:
-      return std::min(0.5, std::exp(-distance) * (2 + distance));
-    default:
-      return std::min(0.7979, std::exp(-distance) * (2 + distance));
-  }
+  if (activation == Activation::kRelu) return 0;
+  const double anywhere = activation == Activation::kSilu ? 0.5 : 0.7979;
+  return distance < 1 ? anywhere : std::min(anywhere, std::exp(-distance) * (2 + distance));
 }
 
 double largest_third(Activation activation, double distance) {
-  switch (activation) {
-    case Activation::kRelu:
-      return 0;
-    case Activation::kSilu:
-      return std::min(0.3082, std::exp(-distance) * (3 + distance));
-    default:
-      return std::min(0.7788, std::exp(-distance) * (3 + distance));
-  }
+  if (activation == Activation::kRelu) return 0;
+  const double anywhere = activation == Activation::kSilu ? 0.3082 : 0.7788;
+  return distance < 1 ? anywhere : std::min(anywhere, std::exp(-distance) * (3 + distance));
 }
 
 }  // namespace shardproof

@@ -24,7 +24,9 @@ struct LibraryError {
   double value = 0;
   double first = 0;
 };
-LibraryError library_error(Activation activation, double z, const Precision& precision);
+// `at`: the activation's slopes at z.
+LibraryError library_error(Activation activation, double z, const Slopes<double>& at,
+                           const Precision& precision);
 
 // The largest |second|, and |third derivative|, anywhere at |x| >= distance. 0 for relu, whose kink
 // the bounds treat apart.

@@ -12,7 +12,7 @@ namespace {
 // response is not linear, T2 must hold for errors kLambda times larger than typical ones. An
 // estimate of a variance from n squares has a lower tail like Student's t with n degrees of
 // freedom; the caller evens that out over each row of a result.
-constexpr int kProbes = 4;  // of each kind
+constexpr int kProbes = 3;  // of each kind
 
 // Operands of f64 problems move further, beyond the rounding errors of this evaluation.
 double enlargement(const Problem& problem) { return problem.dtype == DType::kF64 ? 0x1p24 : 1.0; }

@@ -78,7 +78,7 @@ HiddenErrors hidden_errors(Activation activation, bool gated, const HiddenInputs
                            const ProductRule& rule) {
   const bool smooth = activation != Activation::kRelu;
   const Slopes<double> slope = slopes(activation, at.z);
-  const LibraryError library = library_error(activation, at.z, rule.precision);
+  const LibraryError library = library_error(activation, at.z, slope, rule.precision);
   const Carried v_error = activation_error(activation, at.z, at.z_error, slope, library.value);
   const Carried slope_of = slope_error(activation, at.z, at.z_error, slope, library.first);
   HiddenErrors errors;

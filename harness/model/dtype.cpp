@@ -32,14 +32,19 @@ std::uint32_t round_bits(std::uint32_t bits, int dropped) {
   return (bits + ((1u << (dropped - 1)) - 1u) + odd) & ~((1u << dropped) - 1u);
 }
 
+// 2^exponent where that is a normal double. Bounds ask for it too often for ldexp.
+double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
+
 }  // namespace
 
-double Format::u() const { return std::ldexp(1.0, -precision); }
+double Format::u() const { return power_of_two(-precision); }
 // Half the smallest subnormal of f64 is no double, and bounds multiply it: larger there.
 double Format::eta() const {
-  return std::max(std::ldexp(1.0, minimum_exponent - precision), 0x1p-1060);
+  return precision == 53 ? 0x1p-1060 : power_of_two(minimum_exponent - precision);
 }
-double Format::minimum_normal() const { return std::ldexp(1.0, minimum_exponent); }
+double Format::minimum_normal() const { return power_of_two(minimum_exponent); }
 
 const Format& format(DType type) { return kFormats[static_cast<std::size_t>(type)]; }
 
