@@ -36,11 +36,6 @@ void scatter_sums(Rank& rank, const std::vector<Tensor>& parts, std::string_view
   rank.device().copy(sum, target);
 }
 
-QueryBlock own_queries(Rank& rank) {
-  return local_queries(rank, heads_of(rank.problem(), 1, 0),
-                       query_chunks(rank.running(), rank.size("cp"), rank.coordinate("cp")));
-}
-
 void forward(Rank& rank) {
   const QueryBlock queries = own_queries(rank);
   const RunningSoftmax state = start_softmax(rank, queries, rank.problem().dim_v);
@@ -74,15 +69,6 @@ void backward(Rank& rank) {
   scatter_sums(rank, dv, "dv");
 }
 
-Shard shard(const Case& value, const TensorSpec& tensor, int rank) {
-  const Mesh& mesh = value.placement.mesh;
-  const Index ranks = mesh.size("cp");
-  const Index mine = mesh.coordinate(rank, "cp");
-  return attention_shard(value.problem, tensor, heads_of(value.problem, 1, 0),
-                         owned_positions(value.placement.layout, value.problem.q, ranks, mine),
-                         owned_positions(value.placement.layout, value.problem.kv, ranks, mine));
-}
-
 Cost cost(const Case& value, int rank) {
   const Problem& problem = value.problem;
   const int ranks = value.placement.mesh.size("cp");
@@ -114,7 +100,7 @@ const Subject& allgather_attention() {
           },
       .cost = cost,
       .unsupported = [](const Case& value) { return foreign_axis(value.placement.mesh, {"cp"}); },
-      .shard = shard,
+      .shard = ring_shard,
       .forward = forward,
       .backward = backward,
   };

@@ -28,6 +28,23 @@ inline std::vector<Chunk> query_chunks(const Case& value, int ring_size, int own
   return owned_chunks(value.placement.layout, value.problem.q, ring_size, owner);
 }
 
+// The query heads and tokens of this rank.
+inline QueryBlock own_queries(Rank& rank) {
+  return local_queries(rank, heads_of(rank.problem(), rank.size("tp"), rank.coordinate("tp")),
+                       query_chunks(rank.running(), rank.size("cp"), rank.coordinate("cp")));
+}
+
+// What `rank` holds where heads are cut along "tp" and tokens, by the layout, along "cp".
+inline Shard ring_shard(const Case& value, const TensorSpec& tensor, int rank) {
+  const Mesh& mesh = value.placement.mesh;
+  const Index ranks = mesh.size("cp");
+  const Index mine = mesh.coordinate(rank, "cp");
+  const Heads heads = heads_of(value.problem, mesh.size("tp"), mesh.coordinate(rank, "tp"));
+  return attention_shard(value.problem, tensor, heads,
+                         owned_positions(value.placement.layout, value.problem.q, ranks, mine),
+                         owned_positions(value.placement.layout, value.problem.kv, ranks, mine));
+}
+
 // The shape of `tensor` [batch, tokens, kv heads, n] with the tokens of block `owner`.
 inline Shape block_shape(Rank& rank, const View& tensor, int owner) {
   Shape shape = tensor.shape;

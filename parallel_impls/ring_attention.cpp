@@ -7,26 +7,12 @@
 namespace shardproof {
 namespace {
 
-QueryBlock own_queries(Rank& rank) {
-  return local_queries(rank, heads_of(rank.problem(), 1, 0),
-                       query_chunks(rank.running(), rank.size("cp"), rank.coordinate("cp")));
-}
-
 void forward(Rank& rank) { ring_forward(rank, own_queries(rank)); }
 
 void backward(Rank& rank) {
   const auto home = ring_backward(rank, own_queries(rank));
   rank.device().copy(home.dk, rank.get("dk"));
   rank.device().copy(home.dv, rank.get("dv"));
-}
-
-Shard shard(const Case& value, const TensorSpec& tensor, int rank) {
-  const Mesh& mesh = value.placement.mesh;
-  const Index ranks = mesh.size("cp");
-  const Index mine = mesh.coordinate(rank, "cp");
-  return attention_shard(value.problem, tensor, heads_of(value.problem, 1, 0),
-                         owned_positions(value.placement.layout, value.problem.q, ranks, mine),
-                         owned_positions(value.placement.layout, value.problem.kv, ranks, mine));
 }
 
 Cost cost(const Case& value, int rank) {
@@ -53,7 +39,7 @@ const Subject& ring_attention() {
           },
       .cost = cost,
       .unsupported = [](const Case& value) { return foreign_axis(value.placement.mesh, {"cp"}); },
-      .shard = shard,
+      .shard = ring_shard,
       .forward = forward,
       .backward = backward,
   };

@@ -6,11 +6,6 @@
 namespace shardproof {
 namespace {
 
-QueryBlock own_queries(Rank& rank) {
-  return local_queries(rank, heads_of(rank.problem(), rank.size("tp"), rank.coordinate("tp")),
-                       query_chunks(rank.running(), rank.size("cp"), rank.coordinate("cp")));
-}
-
 void forward(Rank& rank) { ring_forward(rank, own_queries(rank)); }
 
 // Sums the shared heads of `gradient` [batch, tokens, kv heads, n] over the ranks of "tp".
@@ -39,16 +34,6 @@ void backward(Rank& rank) {
   sum_shared_heads(rank, queries.heads.kv, home.dv);
   rank.device().copy(home.dk, rank.get("dk"));
   rank.device().copy(home.dv, rank.get("dv"));
-}
-
-Shard shard(const Case& value, const TensorSpec& tensor, int rank) {
-  const Mesh& mesh = value.placement.mesh;
-  const Index ranks = mesh.size("cp");
-  const Index mine = mesh.coordinate(rank, "cp");
-  const Heads heads = heads_of(value.problem, mesh.size("tp"), mesh.coordinate(rank, "tp"));
-  return attention_shard(value.problem, tensor, heads,
-                         owned_positions(value.placement.layout, value.problem.q, ranks, mine),
-                         owned_positions(value.placement.layout, value.problem.kv, ranks, mine));
 }
 
 Cost cost(const Case& value, int rank) {
@@ -87,7 +72,7 @@ const Subject& ring_heads_attention() {
           [](const Case& value) {
             return foreign_axis(value.placement.mesh, {"tp", "cp"});
           },
-      .shard = shard,
+      .shard = ring_shard,
       .forward = forward,
       .backward = backward,
   };

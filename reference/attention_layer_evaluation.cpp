@@ -146,12 +146,12 @@ class Layer {
   }
 
   LayerProbe probe() const {
-    const bool leans = contract_.precision.truncating;
+    const bool truncates = contract_.precision.truncating;
     return {inner_,
-            movable(q_, leans),
-            movable(k_, leans),
-            movable(v_, leans),
-            movable(dout_, leans),
+            movable(q_, truncates),
+            movable(k_, truncates),
+            movable(v_, truncates),
+            movable(dout_, truncates),
             lse_reach_,
             delta_reach_,
             tokens_,

@@ -10,9 +10,20 @@ namespace {
 
 // Half of the probes move operands by their errors, half by kLambda times as much: where the
 // response is not linear, T2 must hold for errors kLambda times larger than typical ones. An
-// estimate of a variance from n squares has a lower tail like Student's t with n degrees of
-// freedom; the caller evens that out over each row of a result.
-constexpr int kProbes = 3;  // of each kind
+// estimate of a variance V from n squares has a lower tail; T2 fails when it falls below about V/9
+// (roundings reach two of their bounds' deviations, T2 allows six). Two equal errors, the worst
+// case, cancel in all probes of a kind with chance 2^-n; many errors give chi-square with n degrees
+// of freedom. With both kinds: below 2^-32 for n = 16, and where a result has many sources, below
+// 1e-6 for n = 8, before the caller evens it out over each row.
+constexpr std::uint64_t kFewSources = 16;  // probes of each kind
+constexpr std::uint64_t kManySources = 8;
+constexpr double kManyProducts = 1e6;  // multiply-adds of a layer with many sources
+
+std::uint64_t probes_of_a_kind(const LayerProbe& probe) {
+  const double pairs = static_cast<double>(probe.tokens * probe.inner.heads * probe.inner.kv);
+  const double products = pairs * static_cast<double>(probe.inner.dim + probe.inner.dim_v);
+  return products > kManyProducts ? kManySources : kFewSources;
+}
 
 // Operands of f64 problems move further, beyond the rounding errors of this evaluation.
 double enlargement(const Problem& problem) { return problem.dtype == DType::kF64 ? 0x1p24 : 1.0; }
@@ -118,12 +129,14 @@ LayerResults zeros_like(LayerResults& results) {
 void add_kind(const LayerProbe& probe, LayerResults& base, std::uint64_t first, double factor,
               double divisor, LayerResults& target) {
   LayerResults sums = zeros_like(base);
-  for (std::uint64_t stream = first; stream < first + kProbes; ++stream) {
+  const std::uint64_t probes = probes_of_a_kind(probe);
+  for (std::uint64_t stream = first; stream < first + probes; ++stream) {
     LayerResults results = evaluate(probe, moved(probe, stream, factor));
     for (std::size_t r = 0; r < results.all().size(); ++r) {
       std::vector<double>& sum = *sums.all()[r];
       for (std::size_t i = 0; i < sum.size(); ++i) {
-        sum[i] += square(((*results.all()[r])[i] - (*base.all()[r])[i]) / divisor) / kProbes;
+        sum[i] += square(((*results.all()[r])[i] - (*base.all()[r])[i]) / divisor) /
+                  static_cast<double>(probes);
       }
     }
   }
@@ -146,8 +159,10 @@ LayerResponse respond(const LayerProbe& probe) {
   response.square = zeros_like(base);
   const double by = enlargement(probe.inner);
   add_kind(probe, base, 1, by, by, response.square);
-  add_kind(probe, base, 1 + kProbes, by * kLambda, by * kLambda, response.square);
-  if (probe.q.common.empty()) return response;
+  add_kind(probe, base, 1 + kFewSources, by * kLambda, by * kLambda, response.square);
+  const bool leans = !(probe.q.common.empty() && probe.k.common.empty() && probe.v.common.empty() &&
+                       probe.dout.common.empty());
+  if (!leans) return response;
   response.common = evaluate(
       probe, {pulled(probe.q), pulled(probe.k), pulled(probe.v), pulled(probe.dout), still});
   for (std::size_t r = 0; r < base.all().size(); ++r) {

@@ -68,15 +68,20 @@ double row_square(const Factor<Real>& factor, const Carried& error) {
   return error.square + static_cast<double>(factor.columns) * error.coherent;
 }
 
-// `leans`: the common errors pull all elements the same way (truncation).
+// Errors that may be common (truncation, underflow) move with the others, each by itself, and are
+// tried all together: where the accumulator `truncates`, and where they outweigh the others.
 template <class Real>
-Movable movable(const Factor<Real>& factor, bool leans) {
+Movable movable(const Factor<Real>& factor, bool truncates) {
   Movable result{narrow(factor), std::vector<double>(factor.values.size()), {}};
-  if (leans) result.common.resize(factor.values.size());
+  bool together = truncates;
   for (std::size_t i = 0; i < factor.errors.size(); ++i) {
-    result.reach[i] = std::sqrt(row_square(factor, factor.errors[i]));
-    if (leans) result.common[i] = factor.errors[i].common;
+    const Carried& error = factor.errors[i];
+    const double own = row_square(factor, error);
+    result.reach[i] = std::sqrt(own + square(error.common));
+    together = together || square(error.common) > own;
   }
+  if (!together) return result;
+  for (const Carried& error : factor.errors) result.common.push_back(error.common);
   return result;
 }
 
