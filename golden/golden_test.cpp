@@ -59,6 +59,17 @@ TEST(Golden, ComesBackFromDisk) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder / "deeper/still"), {}), 1);
 }
 
+// As at the top of a checkout, where the folder of the goldens' code is called that.
+TEST(Golden, ComesBackWhereSomethingIsCalledGolden) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "golden");
+  write_golden(folder / "x.h5", drawn_golden(1));
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder / "golden/..");
+  EXPECT_NO_THROW(EXPECT_TRUE(same(read_golden("x.h5"), drawn_golden(1))));
+  std::filesystem::current_path(before);
+}
+
 TEST(Golden, AnEmptyOneComesBack) {
   const Golden golden;
   EXPECT_TRUE(same(parse_image(golden_image(golden)), golden));

@@ -11,6 +11,9 @@ namespace {
 
 constexpr std::size_t kEndOfFileAt = 28;
 
+// HDF5 wants a name even in memory, and refuses one that exists on disk: this one cannot.
+constexpr const char* kNameOfNoFile = "/dev/null/golden";
+
 // The memory of a file that HDF5 keeps in memory alone. H5Fget_file_image gives a wrong checksum
 // for a file open for writing, so the bytes are taken when HDF5 frees them after closing the file.
 struct Image {
@@ -58,7 +61,7 @@ std::vector<std::byte> built_in_memory(hid_t creation,
                                         share,    unshare, &image};
   check_hdf5(H5Pset_file_image_callbacks(access, &callbacks), "follow the file's memory");
   check_hdf5(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), "set the version");
-  Handle file(H5Fcreate("golden", H5F_ACC_TRUNC, creation, access), H5Fclose, "create a file");
+  Handle file(H5Fcreate(kNameOfNoFile, H5F_ACC_TRUNC, creation, access), H5Fclose, "create a file");
   fill(file);
   check_hdf5(H5Fflush(file, H5F_SCOPE_GLOBAL), "flush a file");
   file.close();
@@ -76,7 +79,7 @@ Handle open_in_memory(std::span<const std::byte> image) {
   // HDF5 copies the image; it is not const there for historical reasons.
   check_hdf5(H5Pset_file_image(access, const_cast<std::byte*>(image.data()), image.size()),
              "pass the file's bytes on");
-  return {H5Fopen("golden", H5F_ACC_RDONLY, access), H5Fclose,
+  return {H5Fopen(kNameOfNoFile, H5F_ACC_RDONLY, access), H5Fclose,
           "open it, it is damaged or truncated"};
 }
 
