@@ -12,9 +12,10 @@
 namespace shardproof::golden_format {
 namespace {
 
-constexpr std::array<std::string_view, 10> kOperations{
-    "send",           "receive",    "exchange",  "all_reduce", "all_gather",
-    "reduce_scatter", "all_to_all", "broadcast", "barrier",    "other"};
+constexpr std::array<std::string_view, 11> kOperations{
+    "send",       "receive",        "exchange",   "all_reduce", "all_reduce_maximum",
+    "all_gather", "reduce_scatter", "all_to_all", "broadcast",  "barrier",
+    "other"};
 
 std::string broken_values(std::string_view what, const std::vector<Index>& extents, DType dtype,
                           const std::vector<double>& values) {

@@ -11,6 +11,7 @@
 #include "golden/golden.h"
 #include "golden/golden_format.h"
 #include "golden/ring_steps.h"
+#include "harness/check/diagnose.h"
 #include "harness/model/operator.h"
 #include "harness/model/require.h"
 
@@ -53,21 +54,6 @@ int token_dimension(const std::optional<Case>& value, const GoldenTensor& tensor
   return -1;
 }
 
-// What the dimensions count, from their number and from which of them counts tokens.
-std::vector<std::string> labels(const GoldenTensor& tensor, int token) {
-  const int rank = tensor.shape.rank();
-  if (tensor.name.ends_with("bias") && rank == 3) return {"head", "query", "key"};
-  if (rank == 4 && token == 1) return {"batch", "token", "head", "feature"};
-  if (rank == 3 && token == 2) return {"batch", "head", "token"};
-  if (rank == 3 && token == 1) return {"batch", "token", "feature"};
-  if (rank == 2 && token == 0) return {"token", "feature"};
-  std::vector<std::string> result;
-  for (int d = 0; d < rank; ++d) {
-    result.push_back(d == token ? "token" : fmt::format("dimension {}", d));
-  }
-  return result;
-}
-
 std::string holders(const Golden& golden, const GoldenTensor& tensor, Index element) {
   const auto at = tensor.shape.coordinates(element);
   std::vector<int> ranks;
@@ -101,7 +87,7 @@ std::string element_text(const Golden& golden, const std::optional<Case>& value,
   const Verdict& verdict = golden.verdict;
   const int token = token_dimension(value, tensor);
   const auto at = tensor.shape.coordinates(verdict.element);
-  const auto names = labels(tensor, token);
+  const auto names = dimension_names(tensor.name, tensor.shape.rank(), token);
   std::vector<std::string> parts;
   for (std::size_t d = 0; d < names.size(); ++d) {
     parts.push_back(fmt::format("{} {}", names[d], at[d]));
@@ -129,7 +115,7 @@ std::string numbers_text(const Verdict& verdict) {
 // One map for every other dimension that has more than one index, against tokens or the first.
 std::string maps_text(const GoldenTensor& tensor, int token, const std::vector<double>& errors) {
   if (errors.empty() || tensor.shape.rank() == 0) return "";
-  const auto names = labels(tensor, token);
+  const auto names = dimension_names(tensor.name, tensor.shape.rank(), token);
   const int row = std::max(token, 0);
   std::string text;
   const auto add = [&](int column) {

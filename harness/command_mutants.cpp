@@ -28,6 +28,7 @@ struct MutantFlags {
   std::string seed = "0";
   std::string goldens_out;
   std::string json;
+  bool any = false;
 };
 
 // What a campaign against one mutant found.
@@ -41,23 +42,24 @@ struct Hunt {
   bool has_failure = false;
 };
 
+// An empty `property` stands for any.
 bool falsifies(const CaseResult& result, std::string_view property, const Tables& tables) {
   return std::any_of(result.properties.begin(), result.properties.end(), [&](const auto& each) {
-    return is_failure(each.verdict.kind) && property_name(each.property, tables) == property;
+    const bool asked = property.empty() || property_name(each.property, tables) == property;
+    return asked && is_failure(each.verdict.kind);
   });
 }
 
 class KillerSink : public Sink {
  public:
-  explicit KillerSink(Hunt& hunt) : hunt_(hunt) {}
+  KillerSink(Hunt& hunt, std::string_view killer) : hunt_(hunt), killer_(killer) {}
 
   void on_case(const Judged& judged, const Tally& tally) override {
     for (const PropertyResult& each : judged.result.properties) {
       if (!is_failure(each.verdict.kind)) continue;
       hunt_.killers.insert(std::string(property_name(each.property, tally.tables)));
     }
-    if (hunt_.killed || !falsifies(judged.result, hunt_.mutant->fault->killer, tally.tables))
-      return;
+    if (hunt_.killed || !falsifies(judged.result, killer_, tally.tables)) return;
     hunt_.killed = true;
     hunt_.cases = tally.cases();
     hunt_.seconds = tally.seconds;
@@ -65,6 +67,7 @@ class KillerSink : public Sink {
 
  private:
   Hunt& hunt_;
+  std::string_view killer_;
 };
 
 Hunt hunt(const Subject& mutant, const MutantFlags& flags, const std::filesystem::path& goldens,
@@ -86,10 +89,11 @@ Hunt hunt(const Subject& mutant, const MutantFlags& flags, const std::filesystem
   options.limits = flags.workers.limits();
   options.goldens = goldens;
   options.store = &store;
+  const std::string_view killer = flags.any ? std::string_view() : mutant.fault->killer;
   options.is_enough = [&](const Judged& judged) {
-    return falsifies(judged.result, mutant.fault->killer, reordered);
+    return falsifies(judged.result, killer, reordered);
   };
-  KillerSink sink(result);
+  KillerSink sink(result, killer);
   const Tally tally =
       run_campaign(reordered, make_domain(restrictions, reordered), options, {&sink});
   if (tally.interrupted) throw Error("interrupted");
@@ -143,6 +147,7 @@ nlohmann::ordered_json record(const Hunt& hunt) {
           {"mutant", hunt.mutant->name},
           {"kind", hunt.mutant->fault->kind},
           {"killer", hunt.mutant->fault->killer},
+          {"says", hunt.mutant->fault->says},
           {"killed", hunt.killed},
           {"killed_by", hunt.killers},
           {"cases", hunt.cases},
@@ -196,6 +201,7 @@ Command mutants_command(CLI::App& program, const Tables& tables) {
   app->add_option("--seed", flags->seed, "a number, or any text such as a commit hash")
       ->type_name("SEED")
       ->capture_default_str();
+  app->add_flag("--any", flags->any, "any property may kill, not only the one that is named");
   add_worker_flags(*app, flags->workers);
   app->add_option("--goldens-out", flags->goldens_out, "folder for their goldens (default: none)")
       ->type_name("DIR");

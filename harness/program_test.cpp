@@ -96,7 +96,7 @@ TEST_F(Program, BadValuesAreErrorsThatNameThem) {
   expect("fuzz --time=0s", "'0s'", "above 0");
   expect("fuzz --mask=casual", "'casual'", "causal");
   expect("fuzz --subject=ring", "'ring'", "ring_attention");
-  expect("fuzz --mesh=dp=2", "'dp=2'", "tp=N");
+  expect("fuzz --mesh=xp=2", "'xp=2'", "tp=N");
   expect("fuzz --cases=many", "many", "--cases");
   expect("fuzz --operator=mlp --mask=causal", "mask", "none of the subjects");
   expect("fuzz --cases=1 --jobs=-2", "-2", "--jobs");

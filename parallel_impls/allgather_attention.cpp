@@ -65,6 +65,7 @@ void backward(Rank& rank) {
                     gradients.with(dk[owner], dv[owner]));
   }
   store_query_gradients(rank, gradients);
+  store_sink_gradients(rank, queries, upstream, "cp");
   scatter_sums(rank, dk, "dk");
   scatter_sums(rank, dv, "dv");
 }
@@ -78,9 +79,11 @@ Cost cost(const Case& value, int rank) {
   const Index sum_bytes = problem.batch * problem.kv * problem.kv_heads *
                           (problem.dim + problem.dim_v) *
                           static_cast<Index>(storage_bytes(accumulator_of(problem.dtype)));
-  return {.traffic = {{{Phase::kForward, "all_gather", "cp", 2, own_bytes},
-                       {Phase::kBackward, "all_gather", "cp", 2, own_bytes},
-                       {Phase::kBackward, "reduce_scatter", "cp", 2, sum_bytes}}},
+  std::vector<Traffic> traffic{{Phase::kForward, "all_gather", "cp", 2, own_bytes},
+                               {Phase::kBackward, "all_gather", "cp", 2, own_bytes},
+                               {Phase::kBackward, "reduce_scatter", "cp", 2, sum_bytes}};
+  add_sink_traffic(value, ranks, problem.heads, traffic);
+  return {.traffic = std::move(traffic),
           .kv_resident_bytes = std::nullopt,
           .score_elements = ring_products(value, ranks, mine, problem.heads)};
 }

@@ -18,6 +18,7 @@ struct QueryBlock {
   View bias;  // [heads, tokens, every key]; data null: none
   std::vector<Chunk> chunks;
   Heads heads;
+  View sink = {};  // [heads]; data null: none
 };
 
 struct KeyBlock {
@@ -85,6 +86,13 @@ inline ScoreRule score_rule(const Problem& problem, Index head, const Chunk& que
   };
 }
 
+// `head` and `batch` are global, so that whoever computes a pair keeps or drops it.
+inline Dropout dropout_rule(const Problem& problem, Index batch, Index head, const Chunk& queries,
+                            const Chunk& keys) {
+  return {problem.seed, problem.dropout,   dropout_factor(problem), batch,
+          head,         queries.positions, keys.positions};
+}
+
 // Room for the scores of the largest pair of chunks.
 inline Tensor make_scores(Rank& rank, const QueryBlock& queries, const KeyBlock& keys) {
   const auto smaller = [](const Chunk& a, const Chunk& b) { return a.count < b.count; };
@@ -110,11 +118,42 @@ inline View seen_tokens(Rank& rank, const View& tensor, Index batch, const Chunk
   return copy;
 }
 
+// The sink of local head `head` as the scores of one key for `tokens` queries, [tokens, 1].
+inline Tensor sink_scores(Rank& rank, const QueryBlock& queries, Index head, Index tokens) {
+  Tensor scores = rank.make(accumulator_of(rank.problem().dtype), {tokens, 1});
+  View sink = queries.sink.slice(0, head, 1);
+  sink.shape = {tokens, 1};
+  sink.strides = {};  // every query sees the same number
+  rank.device().copy(sink, scores);
+  return scores;
+}
+
+inline Visibility all_see_one_key(Index queries) {
+  const auto count = static_cast<std::size_t>(queries);
+  return {queries, 1, std::vector<std::uint8_t>(count, 1), {1}, true, true};
+}
+
+// Takes the sinks into the running softmax: one more key for every query, without a value.
+inline void add_sink(Rank& rank, const QueryBlock& queries, const RunningSoftmax& state) {
+  const Shape& shape = state.accumulator.view().shape;
+  const Chunk all{0, shape[1], {}};
+  const Visibility visible = all_see_one_key(shape[1]);
+  for (Index batch = 0; batch < shape[0]; ++batch) {
+    for (Index h = 0; h < shape[2]; ++h) {
+      const Tensor scores = sink_scores(rank, queries, h, shape[1]);
+      rank.device().online_softmax(
+          scores, visible, {}, {}, scores.view().dtype, vector_of(state.maximum, batch, all, h),
+          vector_of(state.normalizer, batch, all, h), matrix_of(state.accumulator, batch, all, h));
+    }
+  }
+}
+
 inline RunningSoftmax start_softmax(Rank& rank, const QueryBlock& queries, Index dim_v) {
   const Shape& q = queries.q.shape;
   RunningSoftmax state{make_zeros(rank, {q[0], q[2], q[1]}), make_zeros(rank, {q[0], q[2], q[1]}),
                        make_zeros(rank, {q[0], q[1], q[2], dim_v})};
   rank.device().fill(state.maximum, -std::numeric_limits<double>::infinity());
+  if (queries.sink.data != nullptr) add_sink(rank, queries, state);
   return state;
 }
 
@@ -140,6 +179,9 @@ inline void attend(Rank& rank, const QueryBlock& queries, const KeyBlock& keys,
                             score_rule(problem, heads.query.first + h, from, to),
                             precision.probability, vector_of(state.maximum, batch, from, h),
                             vector_of(state.normalizer, batch, from, h), out);
+      if (problem.dropout > 0) {
+        device.drop(dropout_rule(problem, batch, heads.query.first + h, from, to), scores);
+      }
       device.gemm(scores, v.select(1, heads.kv_of(h)), out,
                   {.accumulate = true, .operand = precision.operand});
     }
@@ -177,6 +219,29 @@ inline Upstream upstream_of(Rank& rank, const View& dout, const View& out, const
   return upstream;
 }
 
+// The gradients of the sinks from these queries, [heads]: that of a key whose dP is 0.
+inline Tensor sink_gradients(Rank& rank, const QueryBlock& queries, const Upstream& upstream) {
+  Device& device = rank.device();
+  const Shape& shape = upstream.lse.shape;
+  const DType type = accumulator_of(rank.problem().dtype);
+  const Chunk all{0, shape[2], {}};
+  const Visibility visible = all_see_one_key(shape[2]);
+  Tensor gradients = make_zeros(rank, {shape[1]});
+  const Tensor sum = rank.make(type, {1});
+  for (Index batch = 0; batch < shape[0]; ++batch) {
+    for (Index h = 0; h < shape[1]; ++h) {
+      const Tensor p = sink_scores(rank, queries, h, shape[2]);
+      const Tensor slope = rank.make(type, {shape[2], 1});
+      const Tensor ds = make_zeros(rank, {shape[2], 1});
+      device.probabilities(p, visible, {}, {}, vector_of(upstream.lse, batch, all, h), slope);
+      device.score_gradients(p, vector_of(upstream.delta, batch, all, h), type, ds, slope);
+      device.column_sums(ds, sum);
+      device.add(sum, gradients.view().slice(0, h, 1));
+    }
+  }
+  return gradients;
+}
+
 // Adds what one block of keys contributes to the gradients.
 inline void attend_backward(Rank& rank, const QueryBlock& queries, const KeyBlock& keys,
                             const Upstream& upstream, const AttentionGradients& gradients) {
@@ -208,7 +273,9 @@ inline void attend_backward(Rank& rank, const QueryBlock& queries, const KeyBloc
                            score_rule(problem, heads.query.first + h, from, to),
                            vector_of(upstream.lse, batch, from, h), ds);
       // dS = P * (dP - delta)
+      const Dropout dropout = dropout_rule(problem, batch, heads.query.first + h, from, to);
       device.gemm(dout, v, gradient, {.transpose_b = true, .operand = operand});
+      if (problem.dropout > 0) device.drop(dropout, gradient);
       device.score_gradients(p, vector_of(upstream.delta, batch, from, h), precision.score_gradient,
                              gradient, ds);
       if (gradients.dbias.data != nullptr) {
@@ -218,6 +285,7 @@ inline void attend_backward(Rank& rank, const QueryBlock& queries, const KeyBloc
                   {.alpha = scale, .accumulate = true, .operand = operand});
       device.gemm(ds, q, matrix_of(gradients.dk, batch, to, heads.kv_of(h)),
                   {.transpose_a = true, .alpha = scale, .accumulate = true, .operand = operand});
+      if (problem.dropout > 0) device.drop(dropout, p);
       device.round(p, precision.probability);
       device.gemm(p, dout, matrix_of(gradients.dv, batch, to, heads.kv_of(h)),
                   {.transpose_a = true, .accumulate = true, .operand = operand});

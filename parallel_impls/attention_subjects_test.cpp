@@ -22,7 +22,7 @@ std::vector<MaskChoice> masks() {
 
 std::vector<Mesh> meshes_of(const Subject& subject) {
   if (subject.name == "single_attention") return {Mesh{}};
-  if (subject.name == "ring_heads_attention") {
+  if (subject.axes.size() == 2) {
     return {Mesh{{{"tp", 1}, {"cp", 1}}}, Mesh{{{"tp", 2}, {"cp", 3}}},
             Mesh{{{"cp", 2}, {"tp", 3}}}, Mesh{{{"tp", 8}, {"cp", 2}}},
             Mesh{{{"cp", 1}, {"tp", 4}}}};
@@ -79,6 +79,29 @@ TEST_P(AttentionSubject, IsRightForEveryBiasSoftcapAndScale) {
   }
 }
 
+TEST_P(AttentionSubject, IsRightWithSinks) {
+  for (DType dtype : {DType::kF64, DType::kF32, DType::kBf16}) {
+    for (const MaskChoice& mask : masks()) {
+      Problem problem = small_problem(dtype);
+      problem.mask = mask;
+      problem.sink = true;
+      expect_right_everywhere(problem);
+    }
+  }
+}
+
+TEST_P(AttentionSubject, DropsTheSamePairsUnderEveryPlacement) {
+  for (DType dtype : {DType::kF64, DType::kBf16}) {
+    for (double dropout : {0.1, 0.5}) {
+      Problem problem = small_problem(dtype);
+      problem.mask = {mask_named("window"), 6, 4};
+      problem.sink = dropout == 0.5;
+      problem.dropout = dropout;
+      expect_right_everywhere(problem);
+    }
+  }
+}
+
 TEST_P(AttentionSubject, IsRightForEveryHeadRatio) {
   for (auto [heads, kv_heads] : {std::pair{1, 1}, {4, 4}, {4, 1}, {9, 3}, {7, 1}}) {
     Problem problem = small_problem();
@@ -115,6 +138,7 @@ TEST_P(AttentionSubject, CostsWhatItStates) {
     for (DType dtype : {DType::kF32, DType::kBf16, DType::kF64}) {
       Problem problem = small_problem(dtype);
       problem.mask = mask;
+      problem.sink = dtype != DType::kF64;
       everywhere(problem, [&](const Case& value) { expect_costs_as_stated(value); });
     }
   }
@@ -143,7 +167,8 @@ TEST_P(AttentionSubject, RefusesMeshAxesItDoesNotKnow) {
 
 INSTANTIATE_TEST_SUITE_P(All, AttentionSubject,
                          testing::Values("single_attention", "ring_attention",
-                                         "allgather_attention", "ring_heads_attention"),
+                                         "allgather_attention", "ring_heads_attention",
+                                         "ulysses_attention", "ulysses_ring_attention"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST(RingAttention, MovesKeysAndValuesOnceRoundLessOneHop) {

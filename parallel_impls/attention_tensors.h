@@ -11,19 +11,34 @@ namespace shardproof {
 inline Shard attention_shard(const Problem& problem, const TensorSpec& tensor, const Heads& heads,
                              const std::vector<Index>& queries, const std::vector<Index>& keys) {
   const std::string_view name = tensor.name;
-  const std::vector<Index> batch = indices({0, problem.batch});
-  const std::vector<Index> last = indices({0, tensor.shape[tensor.shape.rank() - 1]});
+  const auto held = [](auto... lists) {
+    Shard shard;
+    shard.reserve(sizeof...(lists));
+    (shard.push_back(std::move(lists)), ...);
+    return shard;
+  };
+  const auto batch = indices({0, problem.batch});
+  const auto last = indices({0, tensor.shape[tensor.shape.rank() - 1]});
   if (name == "k" || name == "v" || name == "dk" || name == "dv") {
-    return {batch, keys, indices(heads.kv), last};
+    return held(batch, keys, indices(heads.kv), last);
   }
-  if (name == "lse" || name == "dlse") return {batch, indices(heads.query), queries};
-  if (name == "bias" || name == "dbias") return {indices(heads.query), queries, last};
-  return {batch, queries, indices(heads.query), last};  // q, out and their gradients
+  if (name == "lse" || name == "dlse") return held(batch, indices(heads.query), queries);
+  if (name == "sink" || name == "dsink") return held(indices(heads.query));
+  if (name == "bias" || name == "dbias") return held(indices(heads.query), queries, last);
+  return held(batch, queries, indices(heads.query), last);  // q, out and their gradients
+}
+
+// Queries of some heads with what else this rank holds of these heads.
+inline QueryBlock with_head_inputs(Rank& rank, const View& q, const Heads& heads,
+                                   std::vector<Chunk> chunks) {
+  const Problem& problem = rank.problem();
+  const bool biased = problem.bias == ScoreBias::kDense;
+  return {q, biased ? rank.get("bias") : View{}, std::move(chunks), heads,
+          problem.sink ? rank.get("sink") : View{}};
 }
 
 inline QueryBlock local_queries(Rank& rank, const Heads& heads, std::vector<Chunk> chunks) {
-  const bool biased = rank.problem().bias == ScoreBias::kDense;
-  return {rank.get("q"), biased ? rank.get("bias") : View{}, std::move(chunks), heads};
+  return with_head_inputs(rank, rank.get("q"), heads, std::move(chunks));
 }
 
 inline Upstream local_upstream(Rank& rank) {
@@ -49,6 +64,16 @@ inline QueryGradients start_query_gradients(Rank& rank, const QueryBlock& querie
 inline void store_query_gradients(Rank& rank, const QueryGradients& gradients) {
   rank.device().copy(gradients.dq, rank.get("dq"));
   if (gradients.dbias) rank.device().copy(gradients.dbias, rank.get("dbias"));
+}
+
+// Stores the gradients of the sinks, if there are any, summed over the ranks of `axis`, which have
+// the same heads of other queries.
+inline void store_sink_gradients(Rank& rank, const QueryBlock& queries, const Upstream& upstream,
+                                 std::string_view axis) {
+  if (queries.sink.data == nullptr) return;
+  const Tensor sums = sink_gradients(rank, queries, upstream);
+  if (rank.size(axis) > 1) rank.along(axis).all_reduce(sums);
+  rank.device().copy(sums, rank.get("dsink"));
 }
 
 }  // namespace shardproof

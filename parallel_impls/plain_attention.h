@@ -8,10 +8,11 @@ namespace shardproof {
 struct Score {
   double p = 0;      // exp(logit) until it is normalised
   double slope = 1;  // of the softcap
+  double kept = 1;   // what dropout multiplies p by
 };
 
 inline Score plain_score(const Problem& problem, Tensors& t, Index b, Index h, Index i, Index j) {
-  if (!visible(problem, b, i, j)) return {0, 0};
+  if (!visible(problem, b, i, j)) return {0, 0, 0};
   const Index g = h * problem.kv_heads / problem.heads;
   double z = 0;
   for (Index d = 0; d < problem.dim; ++d) z += t["q"].at(b, i, h, d) * t["k"].at(b, j, g, d);
@@ -26,14 +27,16 @@ inline Score plain_score(const Problem& problem, Tensors& t, Index b, Index h, I
   if (problem.bias == ScoreBias::kAlibi) {
     z -= alibi_slope(problem, h) * std::fabs(static_cast<double>(i - j));
   }
-  return {std::exp(z), slope};
+  const bool kept = is_kept(problem.seed, problem.dropout, b, h, i, j);
+  return {std::exp(z), slope, kept ? 1 / (1 - problem.dropout) : 0};
 }
 
 // One row: out, lse and what it adds to every gradient.
 inline void plain_row(const Problem& problem, Tensors& t, Index b, Index h, Index i) {
   const Index g = h * problem.kv_heads / problem.heads;
   std::vector<Score> row;
-  double total = 0;
+  const double sink = problem.sink ? std::exp(t["sink"].at(h)) : 0;
+  double total = sink;
   for (Index j = 0; j < problem.kv; ++j) {
     row.push_back(plain_score(problem, t, b, h, i, j));
     total += row.back().p;
@@ -47,13 +50,15 @@ inline void plain_row(const Problem& problem, Tensors& t, Index b, Index h, Inde
     dp.push_back(0);
     if (p == 0) continue;
     for (Index d = 0; d < problem.dim_v; ++d) {
-      const double dout = t["dout"].at(b, i, h, d);
-      t["out"].at(b, i, h, d) += p * t["v"].at(b, j, g, d);
+      const double dout = row[static_cast<std::size_t>(j)].kept * t["dout"].at(b, i, h, d);
+      const double v = row[static_cast<std::size_t>(j)].kept * t["v"].at(b, j, g, d);
+      t["out"].at(b, i, h, d) += p * v;
       t["dv"].at(b, j, g, d) += p * dout;
       dp.back() += dout * t["v"].at(b, j, g, d);
     }
     delta += p * dp.back();
   }
+  if (problem.sink) t["dsink"].at(h) -= sink / total * delta;
   for (Index j = 0; j < problem.kv; ++j) {
     const auto u = static_cast<std::size_t>(j);
     if (row[u].p == 0) continue;
@@ -67,11 +72,11 @@ inline void plain_row(const Problem& problem, Tensors& t, Index b, Index h, Inde
   }
 }
 
-// Adds outputs and gradients to `t`, which holds q, k, v, (bias,) dout and dlse.
+// Adds outputs and gradients to `t`, which holds q, k, v, (bias, sink,) dout and dlse.
 inline void plain_attention(const Problem& problem, Tensors& t) {
   t["out"] = Plain(t["dout"].shape);
   t["lse"] = Plain({problem.batch, problem.heads, problem.q});
-  for (const char* name : {"q", "k", "v", "bias"}) {
+  for (const char* name : {"q", "k", "v", "bias", "sink"}) {
     t[std::string("d") + name] = Plain(t[name].shape);
   }
   for (Index b = 0; b < problem.batch; ++b) {

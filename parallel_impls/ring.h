@@ -56,8 +56,9 @@ inline Shape block_shape(Rank& rank, const View& tensor, int owner) {
 // The keys and values that this rank works on, step by step.
 class TravellingKeys {
  public:
-  explicit TravellingKeys(Rank& rank)
-      : rank_(rank), ring_(rank.along("cp")), here_(block(rank.get("k"), rank.get("v"))) {}
+  // `k` and `v`: this rank's block.
+  TravellingKeys(Rank& rank, const View& k, const View& v)
+      : rank_(rank), ring_(rank.along("cp")), here_(block(k, v)) {}
 
   const KeyBlock& here() const { return here_; }
 
@@ -149,23 +150,30 @@ class TravellingGradients {
   Communicator::Exchange dk_exchange_, dv_exchange_;
 };
 
-// The forward pass of a rank's query heads.
-inline void ring_forward(Rank& rank, const QueryBlock& queries) {
+// The forward pass of a rank's query heads; `k` and `v` are its block of keys.
+inline void ring_forward(Rank& rank, const QueryBlock& queries, const View& k, const View& v,
+                         const View& out, const View& lse) {
   const RunningSoftmax state = start_softmax(rank, queries, rank.problem().dim_v);
-  TravellingKeys keys(rank);
+  TravellingKeys keys(rank, k, v);
   for (int step = 0; step < rank.size("cp"); ++step) {
     keys.start_next();  // in flight while this block is computed
     attend(rank, queries, keys.here(), state);
     keys.finish_next();
   }
-  finish_attention(rank, state, rank.get("out"), rank.get("lse"));
+  finish_attention(rank, state, out, lse);
 }
 
-// The backward pass; stores dq and dbias and returns the sums for this rank's own keys.
-inline TravellingGradients::Home ring_backward(Rank& rank, const QueryBlock& queries) {
-  const Upstream upstream = local_upstream(rank);
-  const QueryGradients gradients = start_query_gradients(rank, queries);
-  TravellingKeys keys(rank);
+// The same where shards are not moved before.
+inline void ring_forward(Rank& rank, const QueryBlock& queries) {
+  ring_forward(rank, queries, rank.get("k"), rank.get("v"), rank.get("out"), rank.get("lse"));
+}
+
+// The backward pass; adds to `gradients`, stores those of sinks and returns the sums for this
+// rank's block of keys.
+inline TravellingGradients::Home ring_backward(Rank& rank, const QueryBlock& queries, const View& k,
+                                               const View& v, const Upstream& upstream,
+                                               const QueryGradients& gradients) {
+  TravellingKeys keys(rank, k, v);
   TravellingGradients key_gradients(rank);
   for (int step = 0; step < rank.size("cp"); ++step) {
     keys.start_next();
@@ -175,8 +183,17 @@ inline TravellingGradients::Home ring_backward(Rank& rank, const QueryBlock& que
     key_gradients.add_and_send(std::move(dk), std::move(dv));
     keys.finish_next();
   }
-  store_query_gradients(rank, gradients);
+  store_sink_gradients(rank, queries, upstream, "cp");
   return key_gradients.arrive_home();
+}
+
+// The same where shards are not moved before; stores dq and dbias.
+inline TravellingGradients::Home ring_backward(Rank& rank, const QueryBlock& queries) {
+  const QueryGradients gradients = start_query_gradients(rank, queries);
+  auto home =
+      ring_backward(rank, queries, rank.get("k"), rank.get("v"), local_upstream(rank), gradients);
+  store_query_gradients(rank, gradients);
+  return home;
 }
 
 }  // namespace shardproof

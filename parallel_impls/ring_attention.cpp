@@ -19,7 +19,9 @@ Cost cost(const Case& value, int rank) {
   const int ranks = value.placement.mesh.size("cp");
   const int mine = value.placement.mesh.coordinate(rank, "cp");
   const Problem& problem = value.problem;
-  return {.traffic = ring_traffic(value, ranks, mine, problem.kv_heads),
+  std::vector<Traffic> traffic = ring_traffic(value, ranks, mine, problem.kv_heads);
+  add_sink_traffic(value, ranks, problem.heads, traffic);
+  return {.traffic = std::move(traffic),
           .kv_resident_bytes = ring_resident_bytes(value, ranks, mine, problem.kv_heads),
           .score_elements = ring_products(value, ranks, mine, problem.heads)};
 }

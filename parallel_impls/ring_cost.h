@@ -33,6 +33,14 @@ inline std::vector<Traffic> ring_traffic(const Case& value, int ring_size, int r
            passed_on * kv_bytes + all * sum_bytes}};
 }
 
+// Sums of the sinks' gradients over the ring, of `heads` heads.
+inline void add_sink_traffic(const Case& value, int ring_size, Index heads,
+                             std::vector<Traffic>& traffic) {
+  if (!value.problem.sink || ring_size == 1) return;
+  const auto bytes = static_cast<Index>(storage_bytes(accumulator_of(value.problem.dtype)));
+  traffic.push_back({Phase::kBackward, "all_reduce", "cp", 1, heads * bytes});
+}
+
 // The block worked on and the one arriving, where they are other ranks'.
 inline Index ring_resident_bytes(const Case& value, int ring_size, int ring_rank, Index kv_heads) {
   Index most = 0;

@@ -42,6 +42,7 @@ Cost cost(const Case& value, int rank) {
   const int ring_rank = mesh.coordinate(rank, "cp");
   const Heads heads = heads_of(value.problem, mesh.size("tp"), mesh.coordinate(rank, "tp"));
   std::vector<Traffic> traffic = ring_traffic(value, ring_size, ring_rank, heads.kv.count);
+  add_sink_traffic(value, ring_size, heads.query.count, traffic);
   const auto shared = static_cast<Index>(shared_kv_heads(value.problem, mesh.size("tp")).size());
   if (shared > 0) {
     const Index elements = block_elements(value, ring_size, ring_rank, shared);

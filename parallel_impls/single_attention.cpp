@@ -27,8 +27,10 @@ void backward(Rank& rank) {
   const QueryGradients gradients = start_query_gradients(rank, queries);
   const Tensor dk = make_zeros(rank, keys.k.shape);
   const Tensor dv = make_zeros(rank, keys.v.shape);
-  attend_backward(rank, queries, keys, local_upstream(rank), gradients.with(dk, dv));
+  const Upstream upstream = local_upstream(rank);
+  attend_backward(rank, queries, keys, upstream, gradients.with(dk, dv));
   store_query_gradients(rank, gradients);
+  store_sink_gradients(rank, queries, upstream, {});
   rank.device().copy(dk, rank.get("dk"));
   rank.device().copy(dv, rank.get("dv"));
 }

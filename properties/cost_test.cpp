@@ -161,6 +161,20 @@ TEST_F(CostTest, EveryMaskLimitsTheWork) {
   EXPECT_EQ(judge_work({16, 32, 48, 23}), "too little work");
 }
 
+// Causal, 8 tokens, 4 (batch, head) pairs: the mask leaves 4 * 36 scores.
+TEST_F(CostTest, WhereQueriesTravelAllRanksTogetherDoTheWork) {
+  const Property& property = work_balance_property();
+  subject_.queries_travel = true;
+  subject_.cost = [](const Case&, int rank) { return promises({}, 0, rank == 3 ? 144.0 : 0.0); };
+  prepare(Layout::kZigzag);
+  set_work({0, 0, 0, 144});
+  EXPECT_EQ(judge(property).kind, VerdictKind::kHolds) << judge(property).message;
+  subject_.cost = [](const Case&, int rank) { return promises({}, 0, rank == 3 ? 143.0 : 0.0); };
+  prepare(Layout::kZigzag);
+  set_work({0, 0, 0, 143});
+  EXPECT_EQ(judge(property).symptom, "too little work");
+}
+
 TEST_F(CostTest, BalancedLayoutsAreWithinABlockPair) {
   const Property& property = work_balance_property();
   subject_.cost = [](const Case&, int rank) { return promises({}, {}, rank == 3 ? 68.0 : 52.0); };

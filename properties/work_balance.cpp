@@ -153,10 +153,32 @@ Verdict compare_within_ring(const Run& run, int first, const std::vector<Holding
                most - least, allowed);
 }
 
+// Where queries travel, shards do not tell who scores what, but all ranks together compute every
+// visible score of every head.
+Verdict compare_sum_with_mask(const Run& run) {
+  const Problem& problem = run.value.problem;
+  double visible_scores = 0;
+  for (Index batch = 0; batch < problem.batch; ++batch) {
+    for (Index query = 0; query < problem.q; ++query) {
+      for (Index key = 0; key < problem.kv; ++key) {
+        visible_scores += visible(problem, batch, query, key);
+      }
+    }
+  }
+  const double least = static_cast<double>(problem.heads) * visible_scores;
+  double got = 0;
+  for (const RankFacts& facts : run.outcome.ranks) got += facts.meter.score_elements;
+  if (got >= least) return Verdict::holds();
+  return wrong("too little work",
+               fmt::format("all ranks computed {} scores, the mask leaves {}", got, least), got,
+               least);
+}
+
 Verdict judge(const Evidence& evidence) {
   const Run& run = evidence.base;
   Verdict verdict = compare_with_promises(run);
   if (verdict.kind != VerdictKind::kHolds) return verdict;
+  if (run.subject->queries_travel) return compare_sum_with_mask(run);
   const std::vector<Holding> queries = holdings_of(run, "q");
   const std::vector<Holding> keys = holdings_of(run, "k");
   if (queries.empty()) return verdict;  // attention inside a layer is not cut along tokens

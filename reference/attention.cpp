@@ -1,4 +1,5 @@
-// The operator attention: q, k, v (, bias) -> out, lse; dout, dlse -> dq, dk, dv (, dbias).
+// The operator attention: q, k, v (, bias, sink) -> out, lse; dout, dlse -> dq, dk, dv (, dbias,
+// dsink).
 #include "reference/attention.h"
 
 #include <fmt/format.h>
@@ -7,14 +8,15 @@
 #include <array>
 #include <string>
 
+#include "harness/model/edit.h"
 #include "harness/model/element.h"
 
 namespace shardproof {
 namespace {
 
-constexpr std::array<std::string_view, 13> kKeys{"batch", "heads", "q",     "kv",      "dim",
-                                                 "mask",  "bias",  "scale", "softcap", "dtype",
-                                                 "data",  "seed",  "edit"};
+constexpr std::array<std::string_view, 15> kKeys{"batch",   "heads", "q",    "kv",    "dim",
+                                                 "mask",    "bias",  "sink", "scale", "softcap",
+                                                 "dropout", "dtype", "data", "seed",  "edit"};
 
 DType statistics_type(const Problem& problem) { return accumulator_of(problem.dtype); }
 
@@ -25,21 +27,26 @@ std::vector<TensorSpec> tensors(const Problem& p) {
   const Shape v{p.batch, p.kv, p.kv_heads, p.dim_v};
   const Shape lse{p.batch, p.heads, p.q};
   const Shape bias{p.heads, p.q, p.kv};
+  const Shape sink{p.heads};
   const DType statistics = statistics_type(p);
   const bool biased = p.bias == ScoreBias::kDense;
   std::vector<TensorSpec> specs{{"q", TensorKind::kInput, Role::kQuery, p.dtype, q, 1},
                                 {"k", TensorKind::kInput, Role::kKey, p.dtype, k, 1},
-                                {"v", TensorKind::kInput, Role::kValue, p.dtype, v, 1}};
+                                {"v", TensorKind::kInput, Role::kValue, p.dtype, v, 1, 1}};
   if (biased) specs.push_back({"bias", TensorKind::kInput, Role::kScoreBias, p.dtype, bias, 1});
+  if (p.sink) specs.push_back({"sink", TensorKind::kInput, Role::kScoreBias, p.dtype, sink});
   specs.push_back({"dout", TensorKind::kUpstream, Role::kUpstream, p.dtype, out, 1});
-  specs.push_back({"dlse", TensorKind::kUpstream, Role::kUpstream, statistics, lse, 2});
-  specs.push_back({"out", TensorKind::kOutput, Role::kActivation, p.dtype, out, 1});
+  specs.push_back({"dlse", TensorKind::kUpstream, Role::kUpstream, statistics, lse, 2, 1});
+  specs.push_back({"out", TensorKind::kOutput, Role::kActivation, p.dtype, out, 1, 1});
   specs.push_back({"lse", TensorKind::kOutput, Role::kActivation, statistics, lse, 2});
-  specs.push_back({"dq", TensorKind::kGradient, Role::kQuery, p.dtype, q, 1});
-  specs.push_back({"dk", TensorKind::kGradient, Role::kKey, p.dtype, k, 1});
+  specs.push_back({"dq", TensorKind::kGradient, Role::kQuery, p.dtype, q, 1, 1});
+  specs.push_back({"dk", TensorKind::kGradient, Role::kKey, p.dtype, k, 1, 1});
   specs.push_back({"dv", TensorKind::kGradient, Role::kValue, p.dtype, v, 1});
   if (biased) {
-    specs.push_back({"dbias", TensorKind::kGradient, Role::kScoreBias, p.dtype, bias, 1});
+    specs.push_back({"dbias", TensorKind::kGradient, Role::kScoreBias, p.dtype, bias, 1, 1});
+  }
+  if (p.sink) {
+    specs.push_back({"dsink", TensorKind::kGradient, Role::kScoreBias, p.dtype, sink, -1, 1});
   }
   return specs;
 }
@@ -66,6 +73,8 @@ void repair(Problem& p) {
   // A negative or undefined factor becomes the default.
   if (!(p.scale > 0 && p.scale < 1e30)) p.scale = 0;
   if (!(p.softcap > 0 && p.softcap < 1e30)) p.softcap = 0;
+  if (!(p.dropout > 0 && p.dropout < 1)) p.dropout = 0;
+  repair_edit(p, tensors(p));
 }
 
 std::string broken_number(std::string_view name, Index value, Index minimum) {
@@ -103,12 +112,16 @@ std::string broken_rule(const Problem& p) {
   if (!(p.softcap >= 0 && p.softcap < 1e30)) {
     return fmt::format("softcap={} must be positive, or 0 for none", p.softcap);
   }
-  return broken_mask(p);
+  if (!(p.dropout >= 0 && p.dropout < 1)) {
+    return fmt::format("dropout={} must lie between 0 and 1, or be 0 for none", p.dropout);
+  }
+  const std::string mask = broken_mask(p);
+  return mask.empty() ? broken_edit(p, tensors(p)) : mask;
 }
 
 template <class T>
 struct Inputs {
-  std::vector<T> q, k, v, bias, dout, dlse;
+  std::vector<T> q, k, v, bias, sink, dout, dlse;
 
   explicit Inputs(const Problem& problem) {
     for (const TensorSpec& spec : tensors(problem)) {
@@ -119,7 +132,7 @@ struct Inputs {
     }
   }
 
-  AttentionInputs<T> view() const { return {q, k, v, bias, dout, dlse}; }
+  AttentionInputs<T> view() const { return {q, k, v, bias, dout, dlse, sink}; }
 
  private:
   std::vector<T>* find(std::string_view name) {
@@ -127,6 +140,7 @@ struct Inputs {
     if (name == "k") return &k;
     if (name == "v") return &v;
     if (name == "bias") return &bias;
+    if (name == "sink") return &sink;
     if (name == "dout") return &dout;
     return name == "dlse" ? &dlse : nullptr;
   }
@@ -180,6 +194,7 @@ Expected expected(const Problem& problem, const AttentionValues<T>& values,
     if (spec.name == "dk") add(values.dk, bounds.dk);
     if (spec.name == "dv") add(values.dv, bounds.dv);
     if (spec.name == "dbias") add(values.dbias, bounds.dbias);
+    if (spec.name == "dsink") add(values.dsink, bounds.dsink);
   }
   return result;
 }
@@ -211,14 +226,15 @@ double work(const Problem& p) {
 }  // namespace
 
 const Operator& attention_operator() {
-  static const Operator op{.name = "attention",
-                           .summary = "softmax attention with grouped heads, masks, bias, softcap",
-                           .keys = kKeys,
-                           .tensors = tensors,
-                           .repair = repair,
-                           .broken_rule = broken_rule,
-                           .evaluate = evaluate,
-                           .work = work};
+  static const Operator op{
+      .name = "attention",
+      .summary = "softmax attention with grouped heads, masks, bias, sinks, softcap, dropout",
+      .keys = kKeys,
+      .tensors = tensors,
+      .repair = repair,
+      .broken_rule = broken_rule,
+      .evaluate = evaluate,
+      .work = work};
   return op;
 }
 

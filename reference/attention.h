@@ -15,12 +15,13 @@ const Operator& attention_operator();
 
 template <class T>
 struct AttentionInputs {
-  std::span<const T> q;     // [batch, q, heads, dim]
-  std::span<const T> k;     // [batch, kv, kv_heads, dim]
-  std::span<const T> v;     // [batch, kv, kv_heads, dim_v]
-  std::span<const T> bias;  // [heads, q, kv]; empty unless the problem's bias is dense
-  std::span<const T> dout;  // [batch, q, heads, dim_v]
-  std::span<const T> dlse;  // [batch, heads, q]; empty: zero
+  std::span<const T> q;          // [batch, q, heads, dim]
+  std::span<const T> k;          // [batch, kv, kv_heads, dim]
+  std::span<const T> v;          // [batch, kv, kv_heads, dim_v]
+  std::span<const T> bias;       // [heads, q, kv]; empty unless the problem's bias is dense
+  std::span<const T> dout;       // [batch, q, heads, dim_v]
+  std::span<const T> dlse;       // [batch, heads, q]; empty: zero
+  std::span<const T> sink = {};  // [heads]; empty unless the problem has sinks
 };
 
 // By how much computed operands may already be off, element by element, their rounding to
@@ -40,11 +41,12 @@ struct AttentionInputErrors {
 template <class T>
 struct AttentionValues {
   std::vector<T> out;    // [batch, q, heads, dim_v]; 0 where a query sees no key
-  std::vector<T> lse;    // [batch, heads, q]; -infinity where a query sees no key
+  std::vector<T> lse;    // [batch, heads, q]; -infinity, or the sink, where it sees no key
   std::vector<T> dq;     // like q
   std::vector<T> dk;     // like k
   std::vector<T> dv;     // like v
   std::vector<T> dbias;  // like bias
+  std::vector<T> dsink;  // like sink
 };
 
 // Before the final rounding of each output; Bound::as_family hands them on. Bounds of one query's
@@ -58,6 +60,7 @@ struct AttentionBounds {
   std::vector<Bound> dk;
   std::vector<Bound> dv;
   std::vector<Bound> dbias;
+  std::vector<Bound> dsink;
 };
 
 // The values alone, in double or long double. Keys and values that no query of their batch entry

@@ -11,7 +11,8 @@ namespace {
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
-// dP = dout . v: as for the logits (attention_scores_bound.cpp), without a scale.
+// dP = dout . v: as for the logits (attention_scores_bound.cpp), without a scale. Dropout
+// multiplies it and its errors by 0 or by its factor.
 class DpErrors {
  public:
   explicit DpErrors(TileView& view)
@@ -26,7 +27,8 @@ class DpErrors {
     product(dout.squares, v.squares_transposed, errors_.second);
     for (Index row = 0; row < view_.tile.rows; ++row) {
       view_.products.each_visible(row, [&](std::size_t entry, Index key) {
-        const double dp = std::fabs(view_.tile.dp[entry]);
+        // Of a pair that is dropped any value does.
+        const double dp = std::fabs(view_.tile.dp[entry]) / context.factor;
         const double products = errors_.second[entry];
         if (!context.fits(static_cast<double>(width_) * products, context.score_limit)) {
           errors_.overflow[at(row)] = kUnbounded;
@@ -46,9 +48,25 @@ class DpErrors {
       });
     }
     if (dout.inexact() || v.inexact()) add_input_errors();
+    if (context.dropout) pass_dropout();
   }
 
  private:
+  void pass_dropout() {
+    const Rounding& type = view_.context.units.elementwise;
+    for (Index row = 0; row < view_.tile.rows; ++row) {
+      view_.products.each_visible(row, [&](std::size_t entry, Index) {
+        const double factor = view_.tile.factor[entry];
+        const double rounding = type.u * std::fabs(view_.tile.dp[entry]);
+        const double underflow = factor > 0 ? type.eta : 0.0;
+        errors_.dp_worst[entry] = factor * errors_.dp_worst[entry] + rounding + underflow;
+        errors_.dp_square[entry] = square(factor) * errors_.dp_square[entry] + square(rounding);
+        errors_.dp_linear[entry] = factor * errors_.dp_linear[entry] + underflow;
+        errors_.dp_coherent[entry] *= square(factor);
+      });
+    }
+  }
+
   void product(const Matrix& left, const Matrix& right, Matrix& result) {
     view_.products.scores(view_.query_rows(left, width_), width_, right, result);
   }

@@ -31,7 +31,7 @@ BoundContext::BoundContext(const Problem& p, const AttentionPlan& order,
       units(contract.precision),
       worst(need_worst || p.q * p.kv <= kManyPairs),
       coherent(units.operand.exists() || input_errors.any()),
-      merged(contract.precision.merge_blocks && order.keys.blocks() > 1),
+      merged(contract.precision.merge_blocks && order.keys.blocks() + (p.sink ? 1 : 0) > 1),
       // The last rounding is the output's own where the types are the same.
       ring_keys(
           units.kv_gradient.exists() &&
@@ -41,6 +41,9 @@ BoundContext::BoundContext(const Problem& p, const AttentionPlan& order,
           (order.keys.blocks() > 1 || narrowing(precision.io, precision.query_gradient).exists())),
       scale(effective_scale(p)),
       softcap(effective_softcap(p)),
+      dropout(p.dropout > 0),
+      factor(p.dropout > 0 ? dropout_factor(p) : 1),
+      sinks(p.sink ? 1 : 0),
       steps(static_cast<double>(std::max<Index>({order.keys.blocks(), order.queries.blocks(), 1}))),
       lse_type(contract.precision.lse, contract.precision),
       shared_dscore(units.exp_error + units.score_gradient.u + units.score_gradient_operand.u +
@@ -127,6 +130,22 @@ void TileProducts::rows(const Matrix& weights, const Matrix& right, Index width,
   }
 }
 
+void TileProducts::dropped_rows(const Matrix& weights, int power, const Matrix& right, Index width,
+                                Matrix& scratch, Matrix& result) const {
+  if (tile.factor.empty()) return rows(weights, right, width, result);
+  scratch.resize(weights.size());
+  for (Index row = 0; row < tile.rows; ++row) {
+    for (const Segment& s : tile.segments) {
+      for (Index i = row * keys + s.first; i < row * keys + s.last; ++i) {
+        const double factor = tile.factor[static_cast<std::size_t>(i)];
+        const double weight = weights[static_cast<std::size_t>(i)];
+        scratch[static_cast<std::size_t>(i)] = weight * (power == 2 ? factor * factor : factor);
+      }
+    }
+  }
+  rows(scratch, right, width, result);
+}
+
 void TileProducts::add_keys(const Matrix& weights, const double* right, Index width,
                             Matrix& result) const {
   for (const Segment& s : tile.segments) {
@@ -152,6 +171,7 @@ AttentionBounder::AttentionBounder(const BoundContext& context, AttentionBounds&
   bounds_.dk.resize(bound_count(p.batch, p.kv, p.kv_heads, p.dim));
   bounds_.dv.resize(bound_count(p.batch, p.kv, p.kv_heads, p.dim_v));
   if (p.bias == ScoreBias::kDense) bounds_.dbias.resize(bound_count(p.heads, p.q, p.kv, 1));
+  if (p.sink) sinks_.resize(bound_count(p.heads, 1, 1, 1));
 }
 
 void AttentionBounder::begin_group(const KeyGroup<double>& group, const BatchMask& mask) {
@@ -173,6 +193,7 @@ void AttentionBounder::visit_tile(const KeyGroup<double>& group, const QueryTile
   const std::vector<RowSums> sums = bound_lse(view, bounds_);
   bound_out(view, sums, bounds_);
   set_dscore_errors(view, bounds_);
+  if (!sinks_.empty()) add_to_sink(view, sinks_[static_cast<std::size_t>(view.head())]);
   bound_queries(view, bounds_);
   add_to_keys(view, keys_);
 }
@@ -186,6 +207,12 @@ void AttentionBounder::end_group(const KeyGroup<double>& group, const BatchMask&
   bound_keys(context_, facts_, group, mask, keys_, bounds_);
 }
 
+void AttentionBounder::finish(const AttentionValues<double>& values) {
+  for (std::size_t head = 0; head < sinks_.size(); ++head) {
+    bounds_.dsink.push_back(bound_sink(context_, sinks_[head], values.dsink[head]));
+  }
+}
+
 AttentionResult attention_bounds(const Problem& problem, const AttentionInputs<double>& inputs,
                                  const AttentionInputErrors& errors, const Contract& contract,
                                  bool need_worst) {
@@ -194,6 +221,7 @@ AttentionResult attention_bounds(const Problem& problem, const AttentionInputs<d
   AttentionResult result;
   AttentionBounder bounder(context, result.bounds);
   result.values = attention_pass(problem, plan, inputs, bounder);
+  bounder.finish(result.values);
   return result;
 }
 

@@ -25,7 +25,10 @@ struct BoundContext {
   bool ring_queries = false;  // likewise dq
   double scale = 1;
   double softcap = 0;
-  double steps = 1;  // of the ring
+  bool dropout = false;
+  double factor = 1;  // of the weights that dropout keeps
+  double sinks = 0;   // further terms of every row sum: 1 or 0
+  double steps = 1;   // of the ring
   OutputType lse_type;
   double shared_dscore = 0;  // relative error that all dX may share
   // Where intermediates overflow.
@@ -67,7 +70,7 @@ struct OperandFacts {
 // One key/value head of one batch entry.
 struct GroupFacts {
   OperandFacts q, dout, k, v;
-  Matrix v_low;  // [dim_v], over the keys that some query sees
+  Matrix v_low;  // [dim_v], over the values that may enter out
   Matrix v_high;
   double keys_multiplicity = 1;     // of equal rows of k
   double values_multiplicity = 1;   // of equal rows of v
@@ -135,9 +138,26 @@ struct KeyCompanions {
   double overflow = 0;     // infinite when some query's intermediates may overflow
 };
 
-// Sums over the visible keys of one query.
+// Sums over the rows of one query head, for the gradient of its sink.
+struct SinkSums {
+  double terms = 0;
+  double worst = 0;
+  double square = 0;
+  double linear = 0;
+  double absolute = 0;        // of |dS|
+  double squares = 0;         // of dS^2
+  double probability = 0;     // of P
+  double lse_coherent = 0;    // of |dS| times what rows share of the errors of lse, squared
+  double delta_coherent = 0;  // of P times what they share of those of delta, squared
+  double recomputed = 1;      // largest of the rows
+  double overflow = 0;        // infinite when some row's intermediates may overflow
+};
+
+// Sums over the visible keys of one query and its sink, which is a key without errors and with the
+// value 0.
 struct RowSums {
-  double count = 0;
+  double count = 0;         // of visible keys
+  double terms = 0;         // of the row sum: with the sink
   double growth = 0;        // P (e^D - 1), D the worst error of the exponent
   double decayed = 0;       // P e^-D
   double largest = 0;       // D
@@ -164,6 +184,10 @@ struct TileProducts {
             Index block = -1) const;
   // result [keys, width] += transposed weights times right [rows, width]
   void add_keys(const Matrix& weights, const double* right, Index width, Matrix& result) const;
+
+  // weights [rows, keys], whose entries dropout multiplies by factor^power, times right.
+  void dropped_rows(const Matrix& weights, int power, const Matrix& right, Index width,
+                    Matrix& scratch, Matrix& result) const;
 
   // function(entry) for every visible pair of `row`; entry indexes [rows, keys]
   template <class Function>
@@ -218,6 +242,10 @@ void bound_out(TileView& view, const std::vector<RowSums>& sums, AttentionBounds
 // Errors of dS and dX; adds dbias's companions.
 void set_dscore_errors(TileView& view, AttentionBounds& bounds);
 
+// dsink: what the tile adds to the sums of its head, and the bound once every row has been seen.
+void add_to_sink(const TileView& view, SinkSums& sums);
+Bound bound_sink(const BoundContext& context, const SinkSums& sums, double want);
+
 // Bounds of dq.
 void bound_queries(TileView& view, AttentionBounds& bounds);
 
@@ -236,12 +264,16 @@ class AttentionBounder {
   void end_query_block(const KeyGroup<double>& group);
   void end_group(const KeyGroup<double>& group, const BatchMask& mask);
 
+  // Once all groups are done.
+  void finish(const AttentionValues<double>& values);
+
  private:
   const BoundContext& context_;
   AttentionBounds& bounds_;
   GroupFacts facts_;
   KeyCompanions keys_;
   TileErrors errors_;
+  std::vector<SinkSums> sinks_;  // [heads]; empty without sinks
 };
 
 }  // namespace shardproof

@@ -73,8 +73,12 @@ RandomCase case_for(EmulatedFault fault, std::uint64_t seed, DType dtype) {
   p.scale = 0;
   p.softcap = fault == EmulatedFault::kNoSoftcapDerivative ? 2.5 : 0;
   p.bias = ScoreBias::kNone;
+  p.sink = fault == EmulatedFault::kSinkInEveryBlock;
+  p.dropout = 0;
   p.mask = {mask_named("causal"), 0, 0};
-  c.contract = random_contract(draw, p);
+  do {
+    c.contract = random_contract(draw, p);
+  } while (p.sink && c.contract.partitions.keys.size() == 1);
   // The plainest contract: nothing is rounded but inputs and outputs.
   c.contract.precision = Precision{.io = dtype, .merge_blocks = true};
   c.emulation.fault = fault;
@@ -118,7 +122,8 @@ INSTANTIATE_TEST_SUITE_P(
                     FaultCase{"NoSoftcapDerivative", EmulatedFault::kNoSoftcapDerivative},
                     FaultCase{"Bf16Accumulator", EmulatedFault::kBf16Accumulator},
                     FaultCase{"MissingHead", EmulatedFault::kMissingHead},
-                    FaultCase{"NoDlse", EmulatedFault::kNoDlse}),
+                    FaultCase{"NoDlse", EmulatedFault::kNoDlse},
+                    FaultCase{"SinkInEveryBlock", EmulatedFault::kSinkInEveryBlock}),
     [](const auto& entry) { return std::string(entry.param.name); });
 
 TEST(AttentionBound, TheSameCasesWithoutAFaultStayBelow) {
@@ -236,6 +241,8 @@ TEST(AttentionBound, CoversErrorsThatOperandsAlreadyCarry) {
     p.edit = Edit::kNone;
     if (p.data == DataRecipe::kTiny) p.data = DataRecipe::kNormal;
     p.bias = ScoreBias::kNone;
+    p.sink = false;
+    p.dropout = 0;
     Draw draw(seed);
     c.contract = random_contract(draw, p);
     c.contract.precision.operand = DType::kF32;

@@ -21,8 +21,9 @@ enum class EmulatedFault {
   kMaskOffByOne,  // queries see one key more
   kNoSoftcapDerivative,
   kBf16Accumulator,
-  kMissingHead,  // the last head of each group contributes nothing to dk, dv
-  kNoDlse,       // dlse is ignored
+  kMissingHead,       // the last head of each group contributes nothing to dk, dv
+  kNoDlse,            // dlse is ignored
+  kSinkInEveryBlock,  // each ring block's softmax starts from the sink
 };
 
 struct Emulation {
@@ -33,11 +34,11 @@ struct Emulation {
 
 using NamedTensors = std::map<std::string, std::vector<double>, std::less<>>;
 
-// out, lse, dq, dk, dv (, dbias) from q, k, v (, bias), dout, dlse.
+// out, lse, dq, dk, dv (, dbias, dsink) from q, k, v (, bias, sink), dout, dlse.
 NamedTensors emulate_attention(const Problem& problem, const NamedTensors& inputs,
                                const Contract& contract, const Emulation& how);
 
-// The most online-softmax steps that a row goes through.
+// The most online-softmax steps that a row goes through, the one for its sink included.
 int rescales_of(const Problem& problem, const Contract& contract, Index tile);
 
 }  // namespace shardproof

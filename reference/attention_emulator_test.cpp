@@ -4,33 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
-#include "reference/attention_emulator_arithmetic.h"
+#include "reference/attention_emulator_forward.h"
 
 namespace shardproof {
 namespace {
 
-// Real: the accumulator's and softmax's type, float or double.
 template <class Real>
-class Emulator : private EmulatedArithmetic<Real> {
+class Emulator : private EmulatedForward<Real> {
  public:
-  Emulator(const Problem& problem, const NamedTensors& inputs, const Contract& contract,
-           const Emulation& how)
-      : Base(contract.precision, how),
-        p_(problem),
-        in_(inputs),
-        precision_(contract.precision),
-        how_(how) {
-    queries_ = contract.partitions.queries.empty() ? whole(p_.q) : contract.partitions.queries;
-    keys_ = contract.partitions.keys.empty() ? whole(p_.kv) : contract.partitions.keys;
-    const Real dim = static_cast<Real>(p_.dim);
-    scale_ =
-        how.fault == EmulatedFault::kScaleByDim ? 1 / dim : static_cast<Real>(effective_scale(p_));
-    cap_ = static_cast<Real>(effective_softcap(p_));
-    group_ = p_.heads / p_.kv_heads;
-  }
+  using EmulatedForward<Real>::EmulatedForward;
 
   NamedTensors run() {
     make("out", p_.batch * p_.q * p_.heads * p_.dim_v);
@@ -39,6 +22,7 @@ class Emulator : private EmulatedArithmetic<Real> {
     make("dk", p_.batch * p_.kv * p_.kv_heads * p_.dim);
     make("dv", p_.batch * p_.kv * p_.kv_heads * p_.dim_v);
     if (p_.bias == ScoreBias::kDense) make("dbias", p_.heads * p_.q * p_.kv);
+    if (p_.sink) make("dsink", p_.heads);
     for (Index b = 0; b < p_.batch; ++b) {
       for (Index h = 0; h < p_.heads; ++h) {
         for (std::size_t a = 0; a < queries_.size(); ++a) {
@@ -46,131 +30,42 @@ class Emulator : private EmulatedArithmetic<Real> {
         }
       }
       for (Index g = 0; g < p_.kv_heads; ++g) backward(b, g);
+      for (Index h = 0; h < p_.heads && p_.sink; ++h) add_sink_gradient(b, h);
     }
-    for (const char* name : {"out", "dq", "dk", "dv", "dbias"}) {
+    for (const char* name : {"out", "dq", "dk", "dv", "dbias", "dsink"}) {
       for (double& value : result_[name]) value = round_to(precision_.io, value);
     }
     if (p_.bias != ScoreBias::kDense) result_.erase("dbias");
+    if (!p_.sink) result_.erase("dsink");
     return std::move(result_);
   }
 
  private:
-  using Base = EmulatedArithmetic<Real>;
+  using Base = EmulatedForward<Real>;
   using Span = typename Base::Span;
   using Base::added;
+  using Base::cap_;
   using Base::dot;
+  using Base::dropped;
+  using Base::forward;
+  using Base::group_;
+  using Base::how_;
+  using Base::input;
+  using Base::k_at;
+  using Base::keys_;
+  using Base::logit;
+  using Base::p_;
+  using Base::precision_;
+  using Base::q_at;
+  using Base::queries_;
+  using Base::result_;
   using Base::rounded;
+  using Base::row;
+  using Base::row_at;
+  using Base::scale_;
+  using Base::stored_weight;
 
   void make(const char* name, Index size) { result_[name].resize(static_cast<std::size_t>(size)); }
-
-  double input(std::string_view name, Index at) const {
-    return in_.find(name)->second[static_cast<std::size_t>(at)];
-  }
-  Index q_at(Index b, Index i, Index h) const { return (b * p_.q + i) * p_.heads + h; }
-  Index k_at(Index b, Index j, Index h) const { return (b * p_.kv + j) * p_.kv_heads + h / group_; }
-  Index row_at(Index b, Index h, Index i) const { return (b * p_.heads + h) * p_.q + i; }
-
-  Span row(std::string_view name, Index at, Index width) const {
-    Span values(static_cast<std::size_t>(width));
-    for (Index d = 0; d < width; ++d) {
-      values[static_cast<std::size_t>(d)] = static_cast<Real>(input(name, at * width + d));
-    }
-    return values;
-  }
-
-  // tanh(x / cap) goes to `tanh` when there is a softcap.
-  Real logit(Index b, Index h, Index i, Index j, Real* tanh = nullptr) {
-    const Real product = dot(row("q", q_at(b, i, h), p_.dim), row("k", k_at(b, j, h), p_.dim));
-    Real z = rounded(precision_.score, product * scale_);
-    if (cap_ > 0) {
-      const Real t = std::tanh(z / cap_);
-      if (tanh != nullptr) *tanh = t;
-      z = cap_ * t;
-    }
-    if (p_.bias == ScoreBias::kAlibi) {
-      z -= static_cast<Real>(alibi_slope(p_, h)) * static_cast<Real>(std::abs(i - j));
-    } else if (p_.bias == ScoreBias::kDense) {
-      z += static_cast<Real>(input("bias", (h * p_.q + i) * p_.kv + j));
-    }
-    return z;
-  }
-
-  struct Running {
-    Real maximum = -std::numeric_limits<Real>::infinity();
-    Real sum = 0;
-    Span accumulator;
-  };
-
-  void add_tile(Index b, Index h, Index i, const std::vector<Index>& keys, Running& run) {
-    Span logits;
-    std::vector<Index> seen;
-    for (Index j : keys) {
-      if (!emulated_visible(p_, how_, b, i, j)) continue;
-      seen.push_back(j);
-      logits.push_back(logit(b, h, i, j));
-    }
-    if (seen.empty()) return;
-    const Real maximum = std::max(run.maximum, *std::max_element(logits.begin(), logits.end()));
-    const Real factor = std::exp(run.maximum - maximum);
-    Real sum = 0;
-    for (Real& z : logits) {
-      z = std::exp(z - maximum);
-      sum += z;
-      z = rounded(precision_.probability, z);
-    }
-    run.sum = run.sum * factor + sum;
-    for (Index d = 0; d < p_.dim_v; ++d) {
-      Span column;
-      for (Index j : seen) {
-        column.push_back(static_cast<Real>(input("v", k_at(b, j, h) * p_.dim_v + d)));
-      }
-      Real& target = run.accumulator[static_cast<std::size_t>(d)];
-      if (how_.fault != EmulatedFault::kNoRescale && run.maximum > -1e300) target *= factor;
-      target = added(target, dot(logits, column));
-    }
-    run.maximum = maximum;
-  }
-
-  void forward(Index b, Index h, Index i, std::size_t own) {
-    const auto width = static_cast<std::size_t>(p_.dim_v);
-    Running run{.accumulator = Span(width)};
-    Span merged(width);
-    Real merged_lse = -std::numeric_limits<Real>::infinity();
-    for (std::size_t step = 0; step < keys_.size(); ++step) {
-      const auto& block = keys_[(own + keys_.size() - step % keys_.size()) % keys_.size()];
-      if (precision_.merge_blocks) run = Running{.accumulator = Span(width)};
-      for (std::size_t first = 0; first < block.size();
-           first += static_cast<std::size_t>(how_.tile)) {
-        const std::size_t last =
-            std::min(block.size(), first + static_cast<std::size_t>(how_.tile));
-        add_tile(
-            b, h, i,
-            {block.begin() + static_cast<Index>(first), block.begin() + static_cast<Index>(last)},
-            run);
-      }
-      if (precision_.merge_blocks && run.sum > 0) merge(run, merged, merged_lse);
-    }
-    if (!precision_.merge_blocks && run.sum > 0) {
-      for (std::size_t d = 0; d < width; ++d) merged[d] = run.accumulator[d] / run.sum;
-      merged_lse = run.maximum + std::log(run.sum);
-    }
-    for (std::size_t d = 0; d < width; ++d) {
-      result_["out"][static_cast<std::size_t>(q_at(b, i, h)) * width + d] = merged[d];
-    }
-    result_["lse"][static_cast<std::size_t>(row_at(b, h, i))] = rounded(precision_.lse, merged_lse);
-  }
-
-  void merge(const Running& run, Span& merged, Real& merged_lse) {
-    const Real block_lse = run.maximum + std::log(run.sum);
-    const DType type = keys_.size() > 1 ? precision_.block_out : DType::kF64;
-    const Real top = std::max(merged_lse, block_lse);
-    const Real joint = top + std::log(std::exp(merged_lse - top) + std::exp(block_lse - top));
-    for (std::size_t d = 0; d < merged.size(); ++d) {
-      const Real part = rounded(type, run.accumulator[d] / run.sum);
-      merged[d] = merged[d] * std::exp(merged_lse - joint) + part * std::exp(block_lse - joint);
-    }
-    merged_lse = rounded(precision_.lse, joint);
-  }
 
   Real delta(Index b, Index h, Index i) {
     Real sum = 0;
@@ -192,6 +87,21 @@ class Emulator : private EmulatedArithmetic<Real> {
     }
   }
 
+  // As the gradient of a key without a value, in an order of its own.
+  void add_sink_gradient(Index b, Index h) {
+    double& sum = result_["dsink"][static_cast<std::size_t>(h)];
+    for (const auto& block : queries_) {
+      Real part = 0;
+      for (Index i : block) {
+        const auto lse =
+            static_cast<Real>(result_["lse"][static_cast<std::size_t>(row_at(b, h, i))]);
+        const Real p = std::exp(static_cast<Real>(input("sink", h)) - lse);
+        part = added(part, p * (0 - delta(b, h, i)));
+      }
+      sum = added(static_cast<Real>(sum), part);
+    }
+  }
+
   struct Pair {
     Real p = 0;
     Real ds = 0;
@@ -204,7 +114,7 @@ class Emulator : private EmulatedArithmetic<Real> {
     const Real p = std::exp(z - lse);
     const Real dp = rounded(precision_.score, dot(row("dout", q_at(b, i, h), p_.dim_v),
                                                   row("v", k_at(b, j, h), p_.dim_v)));
-    Real ds = p * (dp - row_delta);
+    Real ds = p * (dropped(b, h, i, j, dp) - row_delta);
     if (p_.bias == ScoreBias::kDense) {
       result_["dbias"][static_cast<std::size_t>((h * p_.q + i) * p_.kv + j)] =
           static_cast<Real>(
@@ -212,7 +122,7 @@ class Emulator : private EmulatedArithmetic<Real> {
           ds;
     }
     if (cap_ > 0 && how_.fault != EmulatedFault::kNoSoftcapDerivative) ds *= 1 - t * t;
-    return {rounded(precision_.probability, p), rounded(precision_.score_gradient, ds)};
+    return {stored_weight(b, h, i, j, p), rounded(precision_.score_gradient, ds)};
   }
 
   void visit(Index b, Index g, const std::vector<Index>& rows, const std::vector<Index>& keys) {
@@ -268,15 +178,6 @@ class Emulator : private EmulatedArithmetic<Real> {
                        static_cast<Real>(target) + dot(weights, column) * factor);
     }
   }
-
-  const Problem& p_;
-  const NamedTensors& in_;
-  const Precision& precision_;
-  const Emulation& how_;
-  Partition queries_, keys_;
-  Real scale_ = 1, cap_ = 0;
-  Index group_ = 1;
-  NamedTensors result_;
 };
 
 }  // namespace

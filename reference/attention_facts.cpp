@@ -100,12 +100,14 @@ void GroupFacts::set(const BoundContext& context, const KeyGroup<double>& group,
   clear_hidden_errors(mask, p.dim_v, v);
   transpose_facts(p.kv, p.dim, k);
   transpose_facts(p.kv, p.dim_v, v);
-  v_low.assign(static_cast<std::size_t>(p.dim_v), kUnbounded);
-  v_high.assign(static_cast<std::size_t>(p.dim_v), -kUnbounded);
+  // A sink has the value 0, and what dropout leaves out counts as 0.
+  const bool zero = p.sink || context.dropout;
+  v_low.assign(static_cast<std::size_t>(p.dim_v), zero ? 0 : kUnbounded);
+  v_high.assign(static_cast<std::size_t>(p.dim_v), zero ? 0 : -kUnbounded);
   for (std::size_t key = 0; key < mask.queries_of_key.size(); ++key) {
     if (mask.queries_of_key[key] == 0) continue;
     for (std::size_t d = 0; d < v_low.size(); ++d) {
-      const double value = group.v[key * v_low.size() + d];
+      const double value = context.factor * group.v[key * v_low.size() + d];
       v_low[d] = std::min(v_low[d], value);
       v_high[d] = std::max(v_high[d], value);
     }

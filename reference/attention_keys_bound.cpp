@@ -43,6 +43,10 @@ class KeyTile {
 
   double probability(std::size_t entry) const { return tile_.probability[entry]; }
 
+  // What dropout leaves of P: dv is the product of this, dk that of P itself.
+  double factor(std::size_t entry) const { return context_.dropout ? tile_.factor[entry] : 1.0; }
+  double weight(std::size_t entry) const { return tile_.weights()[entry]; }
+
   // P times the slope of the softcap.
   double sloped(std::size_t entry) const {
     return context_.softcap > 0 ? probability(entry) * errors_.derivative[entry]
@@ -58,7 +62,7 @@ class KeyTile {
         const auto j = at(key);
         keys_.probability[j] += probability(entry);
         keys_.logit_linear[j] +=
-            probability(entry) * std::min(errors_.logit_linear[entry], kExponentCap);
+            weight(entry) * std::min(errors_.logit_linear[entry], kExponentCap);
         keys_.dscore_linear[j] += errors_.dscore_linear[entry];
         keys_.dscore_absolute[j] += std::fabs(tile_.dscore[entry]);
       });
@@ -70,42 +74,41 @@ class KeyTile {
     const OperandFacts& dout = view_.facts.dout;
     KeySums& sums = keys_.dv;
     fill([&](std::size_t row, std::size_t e) {
-      return square(probability(e)) *
+      return square(weight(e)) *
              (errors_.growth_square[e] + errors_.lse_square[row] + square(errors_.lse_linear[row]));
     });
     add_to(sums.square, dout.squares, width);
-    fill([&](std::size_t, std::size_t e) { return square(probability(e)); });
+    fill([&](std::size_t, std::size_t e) { return square(weight(e)); });
     add_to(sums.products, dout.squares, width);
     if (dout.inexact()) add_to(sums.operand_square, dout.error_square, width);
-    fill([&](std::size_t row, std::size_t e) { return probability(e) * errors_.lse_linear[row]; });
+    fill([&](std::size_t row, std::size_t e) { return weight(e) * errors_.lse_linear[row]; });
     add_to(sums.signed_lse, view_.group.dout, width);
     if (context_.coherent) {
       fill([&](std::size_t row, std::size_t e) {
-        return probability(e) * (errors_.coherent_growth[e] + errors_.lse_coherent[row]);
+        return weight(e) * factor(e) * (errors_.coherent_growth[e] + errors_.lse_coherent[row]);
       });
       add_to(sums.coherent, dout.squares, width);
     }
     if (dout.inexact() || context_.worst || context_.ring_keys) add_plain_values(sums, dout, width);
     if (errors_.probability_underflows) {
       fill([&](std::size_t, std::size_t e) {
-        return underflow_of(context_.units.probability, context_.units.probability_operand,
-                            probability(e));
+        return factor(e) * underflow_of(context_.units.probability,
+                                        context_.units.probability_operand, probability(e));
       });
       add_to(sums.underflow, dout.absolute, width);
     }
   }
 
   void add_plain_values(KeySums& sums, const OperandFacts& dout, Index width) {
-    fill([&](std::size_t, std::size_t e) { return probability(e); });
+    fill([&](std::size_t, std::size_t e) { return weight(e); });
     if (dout.inexact()) add_to(sums.operand_common, dout.error_common, width);
     if (context_.ring_keys) add_to(sums.block, view_.group.dout, width);
     if (!context_.worst) return;
     add_to(sums.absolute, dout.absolute, width);
-    fill([&](std::size_t, std::size_t e) { return probability(e) * errors_.growth_worst[e]; });
+    fill([&](std::size_t, std::size_t e) { return weight(e) * errors_.growth_worst[e]; });
     add_to(sums.worst, dout.absolute, width);
     if (!dout.inexact()) return;
-    fill(
-        [&](std::size_t, std::size_t e) { return probability(e) * (1 + errors_.growth_worst[e]); });
+    fill([&](std::size_t, std::size_t e) { return weight(e) * (1 + errors_.growth_worst[e]); });
     add_to(sums.operand_worst, dout.error_worst, width);
   }
 
@@ -182,7 +185,7 @@ class KeyBound {
     const KeySums& sums = keys_.dv;
     const auto i = at(key * context_.problem.dim_v + d);
     const double dv = std::fabs(want);
-    const double largest = facts_.dout.largest[at(d)];
+    const double largest = context_.factor * facts_.dout.largest[at(d)];
     const double absolute = context_.worst ? sums.absolute[i] : kUnbounded;
     Bound bound;
     const double squares = sums.square[i] + coherent(sums, key, i);
@@ -192,6 +195,10 @@ class KeyBound {
               facts_.queries_multiplicity);
     for (const Rounding* type : {&units_.probability, &units_.probability_operand}) {
       bound.add(rounding_of_terms(*type, absolute, sums.products[i], dv),
+                facts_.queries_multiplicity);
+    }
+    if (context_.dropout) {  // the product with the factor
+      bound.add(rounding_of_terms(units_.elementwise, absolute, sums.products[i], dv),
                 facts_.queries_multiplicity);
     }
     bound.add(units_.elementwise.eta * (count * largest + 2) +

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "harness/model/edit.h"
+
 namespace shardproof {
 
 const Operator& attention_operator();  // attention.cpp
@@ -21,6 +23,7 @@ struct Input {
   Role role;
   Shape shape;
   int token_dimension = -1;
+  int value_power = 0;
 };
 
 std::array<Input, 9> inputs(const Problem& p) {
@@ -31,21 +34,22 @@ std::array<Input, 9> inputs(const Problem& p) {
            {"bk", "dbk", Role::kBias, {p.kv_heads, p.dim}},
            {"wv", "dwv", Role::kWeight, {p.features, p.kv_heads, p.dim_v}},
            {"bv", "dbv", Role::kBias, {p.kv_heads, p.dim_v}},
-           {"wo", "dwo", Role::kWeight, {p.heads, p.dim_v, p.features}},
-           {"bo", "dbo", Role::kBias, {p.features}}}};
+           {"wo", "dwo", Role::kWeight, {p.heads, p.dim_v, p.features}, -1, 1},
+           {"bo", "dbo", Role::kBias, {p.features}, -1, 1}}};
 }
 
 std::vector<TensorSpec> tensors(const Problem& p) {
   const Shape y{p.batch, p.q, p.features};
   std::vector<TensorSpec> specs;
   for (const Input& i : inputs(p)) {
-    specs.push_back({i.name, TensorKind::kInput, i.role, p.dtype, i.shape, i.token_dimension});
+    specs.push_back(
+        {i.name, TensorKind::kInput, i.role, p.dtype, i.shape, i.token_dimension, i.value_power});
   }
   specs.push_back({"dy", TensorKind::kUpstream, Role::kUpstream, p.dtype, y, 1});
-  specs.push_back({"y", TensorKind::kOutput, Role::kActivation, p.dtype, y, 1});
+  specs.push_back({"y", TensorKind::kOutput, Role::kActivation, p.dtype, y, 1, 1});
   for (const Input& i : inputs(p)) {
-    specs.push_back(
-        {i.gradient, TensorKind::kGradient, i.role, p.dtype, i.shape, i.token_dimension});
+    specs.push_back({i.gradient, TensorKind::kGradient, i.role, p.dtype, i.shape, i.token_dimension,
+                     1 - i.value_power});
   }
   return specs;
 }
@@ -63,9 +67,7 @@ void repair(Problem& problem) {
   attention_operator().repair(problem);
   problem.features = std::max<Index>(problem.features, 0);
   if (problem.bias == ScoreBias::kDense) problem.bias = ScoreBias::kNone;
-  if (problem.edit == Edit::kHiddenNan) problem.edit = Edit::kNone;
-  problem.edit_at =
-      problem.edit == Edit::kFrom ? std::clamp<Index>(problem.edit_at, 0, problem.q) : 0;
+  repair_edit(problem, tensors(problem));
 }
 
 std::string broken_rule(const Problem& problem) {
@@ -75,15 +77,8 @@ std::string broken_rule(const Problem& problem) {
   if (problem.bias == ScoreBias::kDense) {
     return "bias is dense, but attention_layer has no score bias of its own; allowed: none, alibi";
   }
-  if (problem.edit == Edit::kHiddenNan) {
-    return "edit is hidden_nan, but attention_layer projects its keys; allowed: none, "
-           "from:position";
-  }
-  const Index last = problem.edit == Edit::kFrom ? problem.q : 0;
-  if (problem.edit_at < 0 || problem.edit_at > last) {
-    return fmt::format("edit's position is {}; allowed: 0 to {}", problem.edit_at, last);
-  }
-  return attention_operator().broken_rule(inner_problem(problem));
+  std::string inner = attention_operator().broken_rule(inner_problem(problem));
+  return inner.empty() ? broken_edit(problem, tensors(problem)) : inner;
 }
 
 double work(const Problem& p) {

@@ -156,7 +156,7 @@ class Layer {
             delta_reach_,
             tokens_,
             problem_.features,
-            narrow(transposed(x_)),
+            narrow(x_),
             narrow(transposed(beside(beside(wq_, wk_), wv_))),
             narrow(wo_),
             narrow(dy_)};

@@ -1,9 +1,11 @@
 #include "reference/attention_layer_probe.h"
 
 #include <bit>
+#include <cstring>
 
 #include "harness/model/element.h"
-#include "reference/projection_error.h"
+#include "reference/attention_product.h"
+#include "reference/eight.h"
 
 namespace shardproof {
 namespace {
@@ -15,128 +17,177 @@ namespace {
 // case, cancel in all probes of a kind with chance 2^-n; many errors give chi-square with n degrees
 // of freedom. With both kinds: below 2^-32 for n = 16, and where a result has many sources, below
 // 1e-6 for n = 8, before the caller evens it out over each row.
-constexpr std::uint64_t kFewSources = 16;  // probes of each kind
+constexpr std::uint64_t kFewSources = 16;  // probes of each kind, a multiple of Eight::kCount
 constexpr std::uint64_t kManySources = 8;
 constexpr double kManyProducts = 1e6;  // multiply-adds of a layer with many sources
 
-std::uint64_t probes_of_a_kind(const LayerProbe& probe) {
+bool has_many_sources(const LayerProbe& probe) {
   const double pairs = static_cast<double>(probe.tokens * probe.inner.heads * probe.inner.kv);
-  const double products = pairs * static_cast<double>(probe.inner.dim + probe.inner.dim_v);
-  return products > kManyProducts ? kManySources : kFewSources;
+  return pairs * static_cast<double>(probe.inner.dim + probe.inner.dim_v) > kManyProducts;
 }
+
+// How many probes one T holds, and one of them.
+template <class T>
+constexpr int kLanes = 1;
+template <>
+constexpr int kLanes<Eight> = Eight::kCount;
+double lane_of(double value, int) { return value; }
+double lane_of(const Eight& value, int lane) { return value[lane]; }
 
 // Operands of f64 problems move further, beyond the rounding errors of this evaluation.
 double enlargement(const Problem& problem) { return problem.dtype == DType::kF64 ? 0x1p24 : 1.0; }
 
-double sign(double value, std::uint64_t stream) {
-  return mix(std::bit_cast<std::uint64_t>(value + 0.0) ^ mix(stream)) & 1 ? 1.0 : -1.0;
-}
+// A draw of signs for every lane, each a hash of the value and of the lane's own key.
+template <class T>
+struct Signs {
+  std::uint64_t keys[kLanes<T>];
 
-std::vector<double> moved(const Movable& operand, std::uint64_t stream, double factor) {
-  std::vector<double> result = operand.values;
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    result[i] += factor * sign(result[i], stream) * operand.reach[i];
+  template <class Function>
+  explicit Signs(Function stream) {
+    for (int lane = 0; lane < kLanes<T>; ++lane) keys[lane] = mix(stream(lane));
   }
-  return result;
-}
 
-std::vector<double> pulled(const Movable& operand) {
-  std::vector<double> result = operand.values;
-  for (std::size_t i = 0; i < operand.common.size(); ++i) {
-    result[i] -= std::copysign(operand.common[i], result[i]);
+  // +factor or -factor in every lane.
+  T of(double value, double factor) const {
+    const auto bits = std::bit_cast<std::uint64_t>(value + 0.0);
+    double signs[kLanes<T>];
+    for (int lane = 0; lane < kLanes<T>; ++lane) {
+      signs[lane] = mix(bits ^ keys[lane]) & 1 ? factor : -factor;
+    }
+    T result;
+    std::memcpy(&result, signs, sizeof signs);
+    return result;
   }
-  return result;
-}
-
-// What attention reads.
-struct Operands {
-  std::vector<double> q, k, v, dout, dlse;
-
-  AttentionInputs<double> view() const { return {q, k, v, {}, dout, dlse}; }
 };
 
-// An error e of lse scales its row of P, hence of dS and of what dv receives, by 1 - e: as if dout
-// were scaled. An error of delta is one of dlse with the other sign.
-Operands moved(const LayerProbe& probe, std::uint64_t stream, double factor) {
+// What attention reads.
+template <class T>
+struct Operands {
+  std::vector<T> q, k, v, dout, dlse;
+
+  explicit Operands(const LayerProbe& probe)
+      : q(probe.q.values.size()),
+        k(probe.k.values.size()),
+        v(probe.v.values.size()),
+        dout(probe.dout.values.size()),
+        dlse(probe.delta_reach.size()) {}
+  AttentionInputs<T> view() const { return {q, k, v, {}, dout, dlse}; }
+};
+
+template <class T>
+void move(const Movable& operand, const Signs<T>& signs, double factor, std::vector<T>& result) {
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const double value = operand.values[i];
+    result[i] = T(value) + signs.of(value, factor * operand.reach[i]);
+  }
+}
+
+// The operands of the probe `first` and those after it, one a lane. An error e of lse scales its
+// row of P, hence of dS and of what dv receives, by 1 - e: as if dout were scaled. An error of
+// delta is one of dlse with the other sign.
+template <class T>
+void move(const LayerProbe& probe, std::uint64_t first, double factor, Operands<T>& operands) {
   const Problem& p = probe.inner;
-  Operands operands{moved(probe.q, 4 * stream, factor),
-                    moved(probe.k, 4 * stream + 1, factor),
-                    moved(probe.v, 4 * stream + 2, factor),
-                    moved(probe.dout, 4 * stream + 3, factor),
-                    {}};
-  operands.dlse.resize(probe.delta_reach.size());
+  const auto stream = [&](int lane) { return first + static_cast<std::uint64_t>(lane); };
+  const auto signs_of = [&](std::uint64_t operand) {
+    return Signs<T>([&](int lane) { return 4 * stream(lane) + operand; });
+  };
+  move(probe.q, signs_of(0), factor, operands.q);
+  move(probe.k, signs_of(1), factor, operands.k);
+  move(probe.v, signs_of(2), factor, operands.v);
+  move(probe.dout, signs_of(3), factor, operands.dout);
+  const Signs<T> of_delta([&](int lane) { return ~stream(lane); });
+  const Signs<T> of_lse([&](int lane) { return ~stream(lane) + (1ull << 32); });
   for (std::size_t i = 0; i < operands.dlse.size(); ++i) {
     const auto row = static_cast<Index>(i);
     const auto draw = static_cast<double>(row);
-    operands.dlse[i] = factor * sign(draw, ~stream) * probe.delta_reach[i];
-    const double scale = 1 + factor * sign(draw, ~stream + (1ull << 32)) * probe.lse_reach[i];
+    operands.dlse[i] = of_delta.of(draw, factor * probe.delta_reach[i]);
+    const T scale = T(1) + of_lse.of(draw, factor * probe.lse_reach[i]);
     const Index batch = row / (p.heads * p.q);
     const Index head = row / p.q % p.heads;
-    const Index first = ((batch * p.q + row % p.q) * p.heads + head) * p.dim_v;
-    for (Index d = 0; d < p.dim_v; ++d) operands.dout[static_cast<std::size_t>(first + d)] *= scale;
+    const Index to = ((batch * p.q + row % p.q) * p.heads + head) * p.dim_v;
+    for (Index d = 0; d < p.dim_v; ++d) operands.dout[static_cast<std::size_t>(to + d)] *= scale;
   }
-  return operands;
 }
 
-// [a, b, c] of matrices with `rows` rows.
-std::vector<double> side_by_side(const std::vector<double>& a, const std::vector<double>& b,
-                                 const std::vector<double>& c, Index rows) {
-  std::vector<double> result;
-  result.reserve(a.size() + b.size() + c.size());
-  for (Index row = 0; row < rows; ++row) {
-    for (const std::vector<double>* part : {&a, &b, &c}) {
-      const auto width = static_cast<Index>(part->size()) / rows;
-      result.insert(result.end(), part->begin() + row * width, part->begin() + (row + 1) * width);
+// As they are, or pulled toward zero by the common errors.
+template <class T>
+void hold(const LayerProbe& probe, bool pulled, Operands<T>& operands) {
+  const auto set = [&](const Movable& operand, std::vector<T>& result) {
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const double value = operand.values[i];
+      const bool pull = pulled && !operand.common.empty();
+      result[i] = T(pull ? value - std::copysign(operand.common[i], value) : value);
     }
-  }
-  return result;
+  };
+  set(probe.q, operands.q);
+  set(probe.k, operands.k);
+  set(probe.v, operands.v);
+  set(probe.dout, operands.dout);
 }
 
-std::vector<double> across(const std::vector<double>& matrix, Index rows, Index columns) {
-  std::vector<double> result(matrix.size());
-  for (Index i = 0; i < rows; ++i) {
-    for (Index j = 0; j < columns; ++j) {
-      result[size_of(j, rows) + static_cast<std::size_t>(i)] =
-          matrix[size_of(i, columns) + static_cast<std::size_t>(j)];
-    }
-  }
-  return result;
-}
-
-LayerResults evaluate(const LayerProbe& probe, const Operands& operands) {
-  const AttentionValues<double> at = attention_values<double>(probe.inner, operands.view());
+template <class T>
+LayerResults<T> evaluate(const LayerProbe& probe, const Operands<T>& operands) {
+  const AttentionValues<T> at = attention_values<T>(probe.inner, operands.view());
+  const Index tokens = probe.tokens;
+  const Index features = probe.features;
+  const Index outs = probe.inner.heads * probe.inner.dim_v;
   const Index columns = probe.query_columns() + probe.key_columns() + probe.value_columns();
-  const Index out_columns = probe.inner.heads * probe.inner.dim_v;
-  const std::vector<double> gradients = side_by_side(at.dq, at.dk, at.dv, probe.tokens);
-  const std::vector<double> sum(static_cast<std::size_t>(probe.tokens), 1.0);
-  return {plain_product(at.out, probe.wo, probe.tokens, out_columns, probe.features),
-          plain_product(gradients, probe.weights_across, probe.tokens, columns, probe.features),
-          plain_product(probe.x_across, gradients, probe.features, probe.tokens, columns),
-          plain_product(sum, gradients, 1, probe.tokens, columns),
-          plain_product(across(at.out, probe.tokens, out_columns), probe.dy, out_columns,
-                        probe.tokens, probe.features)};
+  LayerResults<T> results;
+  results.y.resize(size_of(tokens, features));
+  results.dx.resize(size_of(tokens, features));
+  results.weights.resize(size_of(features, columns));
+  results.biases.resize(size_of(1, columns));
+  results.dwo.resize(size_of(outs, features));
+  add_product(tokens, outs, features, Strided<T>{at.out.data(), outs, 1}, probe.wo.data(), features,
+              results.y.data(), features);
+  add_product(outs, tokens, features, Strided<T>{at.out.data(), 1, outs}, probe.dy.data(), features,
+              results.dwo.data(), features);
+  const double one = 1;
+  Index first = 0;
+  const auto add = [&](const std::vector<T>& gradient, Index width) {
+    add_product(tokens, width, features, Strided<T>{gradient.data(), width, 1},
+                probe.weights_across.data() + first * features, features, results.dx.data(),
+                features);
+    add_product(features, tokens, width, Strided<double>{probe.x.data(), 1, features},
+                gradient.data(), width, results.weights.data() + first, columns);
+    add_product(1, tokens, width, Strided<double>{&one, 0, 0}, gradient.data(), width,
+                results.biases.data() + first, columns);
+    first += width;
+  };
+  add(at.dq, probe.query_columns());
+  add(at.dk, probe.key_columns());
+  add(at.dv, probe.value_columns());
+  return results;
 }
 
-LayerResults zeros_like(LayerResults& results) {
-  LayerResults result;
+template <class T>
+LayerResults<double> zeros_like(LayerResults<T>& results) {
+  LayerResults<double> result;
   for (std::size_t r = 0; r < result.all().size(); ++r) {
     result.all()[r]->resize(results.all()[r]->size());
   }
   return result;
 }
 
-// target = max(target, mean squares over the probes of one kind); NaN when any is NaN.
-void add_kind(const LayerProbe& probe, LayerResults& base, std::uint64_t first, double factor,
-              double divisor, LayerResults& target) {
-  LayerResults sums = zeros_like(base);
-  const std::uint64_t probes = probes_of_a_kind(probe);
-  for (std::uint64_t stream = first; stream < first + probes; ++stream) {
-    LayerResults results = evaluate(probe, moved(probe, stream, factor));
+// target = max(target, mean squares over the probes of one kind); NaN when any is NaN. `base`: the
+// results without any move.
+template <class T>
+void add_kind(const LayerProbe& probe, LayerResults<T>& base, std::uint64_t first, double factor,
+              double divisor, LayerResults<double>& target) {
+  LayerResults<double> sums = zeros_like(base);
+  Operands<T> operands(probe);
+  const std::uint64_t probes = has_many_sources(probe) ? kManySources : kFewSources;
+  for (std::uint64_t stream = first; stream < first + probes; stream += kLanes<T>) {
+    move(probe, stream, factor, operands);
+    LayerResults<T> results = evaluate(probe, operands);
     for (std::size_t r = 0; r < results.all().size(); ++r) {
+      const std::vector<T>& from = *base.all()[r];
       std::vector<double>& sum = *sums.all()[r];
       for (std::size_t i = 0; i < sum.size(); ++i) {
-        sum[i] += square(((*results.all()[r])[i] - (*base.all()[r])[i]) / divisor) /
-                  static_cast<double>(probes);
+        const T response = ((*results.all()[r])[i] - from[i]) / T(divisor);
+        const T squares = response * response;
+        for (int lane = 0; lane < kLanes<T>; ++lane) sum[i] += lane_of(squares, lane);
       }
     }
   }
@@ -144,18 +195,18 @@ void add_kind(const LayerProbe& probe, LayerResults& base, std::uint64_t first, 
     std::vector<double>& to = *target.all()[r];
     const std::vector<double>& from = *sums.all()[r];
     for (std::size_t i = 0; i < to.size(); ++i) {
-      if (!(from[i] <= to[i])) to[i] = from[i];
+      const double mean = from[i] / static_cast<double>(probes);
+      if (!(mean <= to[i])) to[i] = mean;
     }
   }
 }
 
-}  // namespace
-
-LayerResponse respond(const LayerProbe& probe) {
+template <class T>
+LayerResponse respond_by(const LayerProbe& probe) {
+  Operands<T> operands(probe);
+  hold(probe, false, operands);
+  LayerResults<T> base = evaluate(probe, operands);
   LayerResponse response;
-  const std::vector<double> still(probe.delta_reach.size(), 0.0);
-  LayerResults base =
-      evaluate(probe, {probe.q.values, probe.k.values, probe.v.values, probe.dout.values, still});
   response.square = zeros_like(base);
   const double by = enlargement(probe.inner);
   add_kind(probe, base, 1, by, by, response.square);
@@ -163,13 +214,23 @@ LayerResponse respond(const LayerProbe& probe) {
   const bool leans = !(probe.q.common.empty() && probe.k.common.empty() && probe.v.common.empty() &&
                        probe.dout.common.empty());
   if (!leans) return response;
-  response.common = evaluate(
-      probe, {pulled(probe.q), pulled(probe.k), pulled(probe.v), pulled(probe.dout), still});
+  hold(probe, true, operands);
+  LayerResults<T> pulled = evaluate(probe, operands);
+  response.common = zeros_like(base);
   for (std::size_t r = 0; r < base.all().size(); ++r) {
     std::vector<double>& to = *response.common.all()[r];
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::fabs(to[i] - (*base.all()[r])[i]);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      to[i] = std::fabs(lane_of((*pulled.all()[r])[i], 0) - lane_of((*base.all()[r])[i], 0));
+    }
   }
   return response;
+}
+
+}  // namespace
+
+// Eight probes at once, as long as their operands stay in the cache.
+LayerResponse respond(const LayerProbe& probe) {
+  return has_many_sources(probe) ? respond_by<double>(probe) : respond_by<Eight>(probe);
 }
 
 std::vector<double> lse_reach(const AttentionBounds& bounds) {

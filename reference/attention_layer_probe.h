@@ -29,7 +29,7 @@ struct LayerProbe {
   // The linear maps around attention.
   Index tokens = 0;
   Index features = 0;
-  std::vector<double> x_across;        // [features, tokens]
+  std::vector<double> x;               // [tokens, features]
   std::vector<double> weights_across;  // [wq; wk; wv] transposed, [columns of all, features]
   std::vector<double> wo;              // [heads * dim_v, features]
   std::vector<double> dy;              // [tokens, features]
@@ -41,19 +41,20 @@ struct LayerProbe {
 
 // The results of a layer, or the squares of their responses. The weights' gradients stand side by
 // side: those of wq, wk, wv.
+template <class T>
 struct LayerResults {
-  std::vector<double> y;        // [tokens, features]
-  std::vector<double> dx;       // [tokens, features]
-  std::vector<double> weights;  // [features, query + key + value columns]
-  std::vector<double> biases;   // [1, query + key + value columns]
-  std::vector<double> dwo;      // [heads * dim_v, features]
+  std::vector<T> y;        // [tokens, features]
+  std::vector<T> dx;       // [tokens, features]
+  std::vector<T> weights;  // [features, query + key + value columns]
+  std::vector<T> biases;   // [1, query + key + value columns]
+  std::vector<T> dwo;      // [heads * dim_v, features]
 
-  std::array<std::vector<double>*, 5> all() { return {&y, &dx, &weights, &biases, &dwo}; }
+  std::array<std::vector<T>*, 5> all() { return {&y, &dx, &weights, &biases, &dwo}; }
 };
 
 struct LayerResponse {
-  LayerResults square;
-  LayerResults common;  // magnitude of the response to the common errors; empty without any
+  LayerResults<double> square;
+  LayerResults<double> common;  // magnitude of the response to the common errors; empty without any
 };
 LayerResponse respond(const LayerProbe& probe);
 

@@ -235,7 +235,7 @@ TEST(AttentionLayer, RepairIsTotalAndIdempotent) {
                           &p.dim_v, &p.edit_at, &p.mask.a}) {
       *extent = dice.below(9) - 3;
     }
-    p.edit = static_cast<Edit>(dice.below(3));
+    p.edit = static_cast<Edit>(dice.below(8));
     p.bias = static_cast<ScoreBias>(dice.below(3));
     p.op->repair(p);
     EXPECT_EQ(p.op->broken_rule(p), "");

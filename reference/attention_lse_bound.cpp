@@ -33,7 +33,7 @@ class LseBound {
     }
     for (Index row = 0; row < tile_.rows; ++row) {
       set_row(row);
-      if (sums_[at(row)].count > 0) bound_row(row);
+      if (sums_[at(row)].terms > 0) bound_row(row);
     }
     return std::move(sums_);
   }
@@ -42,7 +42,8 @@ class LseBound {
   void set_row(Index row) {
     RowSums& sums = sums_[at(row)];
     sums.count = static_cast<double>(tile_.visible_count[at(row)]);
-    if (sums.count == 0) return;
+    sums.terms = sums.count + context_.sinks;
+    if (sums.terms == 0) return;
     const double u = units_.elementwise.u;
     const double library = units_.exp_error;
     const double maximum = tile_.maximum[at(row)];
@@ -62,6 +63,25 @@ class LseBound {
                              fixed_square + errors_.logit_coherent[entry];
       add_entry(sums, row, entry, worst, squares);
     });
+    if (context_.sinks > 0) add_sink(sums, row, fixed_worst, fixed_square);
+  }
+
+  // The sink's logit is exact and its dP is 0: its exponential's errors remain.
+  void add_sink(RowSums& sums, Index row, double fixed_worst, double fixed_square) {
+    const double u = units_.elementwise.u;
+    const double logit = view_.group.sink[at(tile_.head)];
+    const double rounding = u * std::fabs(logit);
+    const double difference = 2 * u * std::fabs(logit - tile_.maximum[at(row)]);
+    const double worst = rounding + difference + fixed_worst;
+    const double p = tile_.sink_probability[at(row)];
+    const double squares =
+        p * p * relative_growth_square(square(rounding) + square(difference) + fixed_square);
+    sums.growth += p * relative_growth(worst);
+    sums.decayed += p * decay(worst);
+    sums.largest = std::max(sums.largest, worst);
+    sums.square += squares;
+    sums.weights += squares;
+    sums.delta_square += squares * square(tile_.delta[at(row)]);
   }
 
   void add_entry(RowSums& sums, Index row, std::size_t entry, double worst, double squares) {
@@ -99,8 +119,8 @@ class LseBound {
     const double lse = std::fabs(tile_.lse[at(row)]);
     if (context_.merged) {
       sums.merge =
-          static_cast<double>(context_.plan.keys.blocks()) *
-          (units_.lse.u * (lse + std::log(static_cast<double>(context_.problem.kv) + 1.0) + 1) +
+          (static_cast<double>(context_.plan.keys.blocks()) + context_.sinks) *
+          (units_.lse.u * (lse + std::log(static_cast<double>(context_.problem.kv) + 2.0) + 1) +
            units_.exp_error + units_.log_error + 4 * u);
     }
     // No factor beyond the largest; below, log(1 + sum P (e^D - 1)), to which the error downwards
@@ -109,7 +129,7 @@ class LseBound {
     Bound bound;
     bound.add(Family{context_.if_worst(worst), sums.square + sums.coherent, sums.linear},
               view_.facts.keys_multiplicity);
-    bound.add(Family{u * sums.count, u * u * sums.count / 3, 0.0});
+    bound.add(Family{u * sums.terms, u * u * sums.terms / 3, 0.0});
     bound.add(u * std::fabs(tile_.maximum[at(row)]) + units_.lse.u * lse +
               units_.log_error * std::fabs(std::log(tile_.normaliser[at(row)])) + units_.exp_error +
               2 * u + sums.merge);

@@ -1,7 +1,7 @@
 // Bounds of out, and the error of delta = rowsum(dout * out) that comes with it. With relative
 // errors e^theta of the terms of the softmax, out^ - out = sum P (e^theta - 1) (v - out) / sum P
 // e^theta: what all terms share cancels, and Cauchy-Schwarz separates P |e^theta - 1| from
-// (v - out)^2.
+// (v - out)^2. With dropout, v stands for what is left of it: 0 or v times the factor.
 #include <algorithm>
 #include <cmath>
 
@@ -32,16 +32,21 @@ class OutBound {
   }
 
  private:
+  // Products of weights with something of v, per query.
+  void rows(const Matrix& weights, int power, const Matrix& right, Matrix& result) {
+    view_.products.dropped_rows(weights, power, right, width_, dropped_, result);
+  }
+
   void set_products() {
     const GroupFacts& facts = view_.facts;
     const Matrix& v = view_.group.v;
-    view_.products.rows(errors_.probability_squared, facts.v.squares, width_, products_);
-    view_.products.rows(errors_.second, facts.v.squares, width_, square_v2_);
-    view_.products.rows(errors_.second, v, width_, square_v_);
+    rows(errors_.probability_squared, 2, facts.v.squares, products_);
+    rows(errors_.second, 2, facts.v.squares, square_v2_);
+    rows(errors_.second, 1, v, square_v_);
     if (context_.worst) {
-      view_.products.rows(tile_.probability, facts.v.absolute, width_, absolute_);
-      view_.products.rows(errors_.first, facts.v.squares, width_, worst_v2_);
-      view_.products.rows(errors_.first, v, width_, worst_v_);
+      rows(tile_.probability, 1, facts.v.absolute, absolute_);
+      rows(errors_.first, 2, facts.v.squares, worst_v2_);
+      rows(errors_.first, 1, v, worst_v_);
     }
     if (facts.v.inexact()) set_input_products();
     if (errors_.probability_underflows) set_underflow();
@@ -50,12 +55,12 @@ class OutBound {
 
   void set_input_products() {
     const OperandFacts& v = view_.facts.v;
-    view_.products.rows(tile_.probability, v.error_common, width_, input_common_);
-    view_.products.rows(errors_.probability_squared, v.error_square, width_, input_square_);
+    rows(tile_.probability, 1, v.error_common, input_common_);
+    rows(errors_.probability_squared, 2, v.error_square, input_square_);
     if (!context_.worst) return;
-    view_.products.rows(tile_.probability, v.error_worst, width_, input_worst_);
+    rows(tile_.probability, 1, v.error_worst, input_worst_);
     Matrix grown;
-    view_.products.rows(errors_.first, v.error_worst, width_, grown);
+    rows(errors_.first, 1, v.error_worst, grown);
     for (std::size_t i = 0; i < grown.size(); ++i) input_worst_[i] += grown[i];
   }
 
@@ -70,7 +75,7 @@ class OutBound {
                                normaliser;
       });
     }
-    view_.products.rows(errors_.first, view_.facts.v.absolute, width_, underflow_);
+    rows(errors_.first, 1, view_.facts.v.absolute, underflow_);
   }
 
   // Ring blocks, each normalised, are merged by their lse: sums over blocks of the parts' magnitude
@@ -80,7 +85,7 @@ class OutBound {
     for (Matrix* m : {&part_absolute_, &part_squares_, &part_weight_}) m->assign(size, 0.0);
     Matrix part;
     for (const Segment& s : tile_.segments) {
-      view_.products.rows(tile_.probability, view_.group.v, width_, part, s.block);
+      view_.products.rows(tile_.weights(), view_.group.v, width_, part, s.block);
       for (Index row = 0; row < tile_.rows; ++row) {
         double weight = 0;
         for (Index key = s.first; key < s.last; ++key) {
@@ -148,7 +153,7 @@ class OutBound {
     const double u = units_.elementwise.u;
     const double multiplicity =
         std::max(view_.facts.keys_multiplicity, view_.facts.values_multiplicity);
-    const double largest_v = view_.facts.v.largest[at(d)];
+    const double largest_v = context_.factor * view_.facts.v.largest[at(d)];
     const double absolute = context_.worst ? absolute_[i] : kUnbounded;
 
     // The sum before it is divided by the normaliser is the largest intermediate.
@@ -166,6 +171,9 @@ class OutBound {
     bound.add(rounding_of_terms(units_.probability, absolute, products_[i], out), multiplicity);
     bound.add(rounding_of_terms(units_.probability_operand, absolute, products_[i], out),
               multiplicity);
+    if (context_.dropout) {  // the product with the factor
+      bound.add(rounding_of_terms(units_.elementwise, absolute, products_[i], out), multiplicity);
+    }
 
     Family others;
     others.common += units_.elementwise.eta * (sums.count * largest_v + 2) +
@@ -182,7 +190,7 @@ class OutBound {
     others.common += sum.common;
     if (view_.facts.v.inexact()) add_input_error(i, out, bound, others);
     // The row sum and the division by it.
-    bound.add(Family{sums.count * u * magnitude, u * u * sums.count / 3 * out * out, 0.0});
+    bound.add(Family{sums.terms * u * magnitude, u * u * sums.terms / 3 * out * out, 0.0});
     bound.add(4 * u * magnitude);
     if (context_.merged) add_merge(sums, i, out, multiplicity, bound, others);
     // e^x - 1 <= x e^x: all of the above is of first order in the error of the merged lse.
@@ -240,7 +248,8 @@ class OutBound {
     // Subjects subtract dlse from delta once a row.
     const double subtraction = dlse == 0 ? 0 : u * std::fabs(tile_.delta[at(row)] - dlse);
     const double width = static_cast<double>(width_);
-    const double probability = units_.probability.u + units_.probability_operand.u;
+    const double probability =
+        units_.probability.u + units_.probability_operand.u + (context_.dropout ? u : 0.0);
     const double multiplicity =
         std::max({view_.facts.keys_multiplicity, view_.facts.values_multiplicity,
                   view_.facts.dp_multiplicity});
@@ -269,6 +278,7 @@ class OutBound {
   AttentionBounds& bounds_;
   Index width_;
   const std::vector<RowSums>& sums_;
+  Matrix dropped_;  // for the moment
   // [rows, dim_v]
   Matrix products_, square_v2_, square_v_, absolute_, worst_v2_, worst_v_;
   Matrix input_worst_, input_square_, input_common_, underflow_;

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "reference/eight.h"
+
 namespace shardproof {
 namespace {
 
@@ -25,11 +27,12 @@ AttentionValues<T> empty_values(const Problem& p) {
   };
   AttentionValues<T> values;
   values.out.resize(size(p.batch, p.q, p.heads, p.dim_v));
-  values.lse.resize(size(p.batch, p.heads, p.q, 1), -std::numeric_limits<T>::infinity());
+  values.lse.resize(size(p.batch, p.heads, p.q, 1), T(-std::numeric_limits<double>::infinity()));
   values.dq.resize(size(p.batch, p.q, p.heads, p.dim));
   values.dk.resize(size(p.batch, p.kv, p.kv_heads, p.dim));
   values.dv.resize(size(p.batch, p.kv, p.kv_heads, p.dim_v));
   if (p.bias == ScoreBias::kDense) values.dbias.resize(size(p.heads, p.q, p.kv, 1));
+  if (p.sink) values.dsink.resize(size(p.heads, 1, 1, 1));
   return values;
 }
 
@@ -46,6 +49,9 @@ void scatter_tile(const Problem& problem, const AttentionPlan& plan, const KeyGr
                 values.dq.begin() + to * problem.dim);
     values.lse[static_cast<std::size_t>((group.batch * problem.heads + head) * problem.q + query)] =
         tile.lse[static_cast<std::size_t>(row)];
+    if (problem.sink) {
+      values.dsink[static_cast<std::size_t>(head)] += tile.dsink[static_cast<std::size_t>(row)];
+    }
     if (values.dbias.empty()) continue;
     for (const Segment& s : tile.segments) {
       for (Index key = s.first; key < s.last; ++key) {
@@ -84,5 +90,6 @@ template void scatter_group(const Problem&, const AttentionPlan&, const KeyGroup
 template AttentionValues<double> attention_values(const Problem&, const AttentionInputs<double>&);
 template AttentionValues<long double> attention_values(const Problem&,
                                                        const AttentionInputs<long double>&);
+template AttentionValues<Eight> attention_values(const Problem&, const AttentionInputs<Eight>&);
 
 }  // namespace shardproof

@@ -55,6 +55,8 @@ Problem random_problem(Draw& draw, Index most_tokens) {
   p.mask = {draw.from(all_masks()), draw.between(0, 100), draw.between(0, 12)};
   if (p.mask.mask->name != "random") p.mask.a = draw.between(0, most_tokens);
   p.bias = static_cast<ScoreBias>(std::max<Index>(0, draw.between(-2, 2)));
+  p.sink = draw.chance(30);
+  p.dropout = draw.chance(70) ? 0 : (draw.chance(50) ? 0.1 : 0.5);
   p.scale = draw.chance(70) ? 0 : (draw.chance(50) ? 1 : 0.3);
   p.softcap = draw.chance(70) ? 0 : (draw.chance(50) ? 30 : 2.5);
   p.dtype = draw.from(all_dtypes());
@@ -105,7 +107,8 @@ int rescales_of(const Problem& problem, const Contract& contract, Index tile) {
     most = std::max(most, tiles);
     all += tiles;
   }
-  return static_cast<int>(contract.precision.merge_blocks ? most : std::max<Index>(all, 1));
+  const Index steps = contract.precision.merge_blocks ? most : std::max<Index>(all, 1);
+  return static_cast<int>(steps + (problem.sink ? 1 : 0));
 }
 
 RandomCase random_case(std::uint64_t seed, Index most_tokens) {

@@ -37,11 +37,14 @@ TEST(AttentionOperator, DeclaresInputsUpstreamOutputsAndGradientsInThisOrder) {
   EXPECT_EQ(names(p), "q k v dout dlse out lse dq dk dv ");
   p.bias = ScoreBias::kDense;
   EXPECT_EQ(names(p), "q k v bias dout dlse out lse dq dk dv dbias ");
+  p.sink = true;
+  EXPECT_EQ(names(p), "q k v bias sink dout dlse out lse dq dk dv dbias dsink ");
   p.dtype = DType::kBf16;
   for (const TensorSpec& spec : p.op->tensors(p)) {
     const bool statistic = spec.name == "lse" || spec.name == "dlse";
     EXPECT_EQ(spec.dtype, statistic ? DType::kF32 : DType::kBf16) << spec.name;
-    EXPECT_EQ(spec.token_dimension, statistic ? 2 : 1) << spec.name;
+    const bool sink = spec.name == "sink" || spec.name == "dsink";
+    EXPECT_EQ(spec.token_dimension, sink ? -1 : statistic ? 2 : 1) << spec.name;
     // Gradients look like what they belong to.
     for (const TensorSpec& other : p.op->tensors(p)) {
       if (std::string(spec.name) == "d" + std::string(other.name)) {
@@ -56,6 +59,7 @@ TEST(AttentionOperator, ExpectedTensorsAreTheOutputsAndGradients) {
     Problem p = small_problem();
     p.dtype = dtype;
     p.bias = ScoreBias::kDense;
+    p.sink = true;
     Draw draw(3);
     const Expected expected = p.op->evaluate(p, random_contract(draw, p), Effort::kAll);
     std::string found;
@@ -66,7 +70,7 @@ TEST(AttentionOperator, ExpectedTensorsAreTheOutputsAndGradients) {
       EXPECT_EQ(tensor.worst.size(), size);
       EXPECT_EQ(tensor.sigma.size(), size);
     }
-    EXPECT_EQ(found, "out lse dq dk dv dbias ");
+    EXPECT_EQ(found, "out lse dq dk dv dbias dsink ");
   }
 }
 
@@ -80,6 +84,7 @@ TEST(AttentionOperator, RepairMakesAnythingValidAndChangesNothingValid) {
     p.mask = {draw.from(all_masks()), draw.between(-5, 200), draw.between(-5, 20)};
     p.scale = static_cast<double>(draw.between(-2, 2));
     p.softcap = static_cast<double>(draw.between(-2, 30));
+    p.dropout = static_cast<double>(draw.between(-2, 3)) / 2;
     p.op->repair(p);
     EXPECT_EQ(p.op->broken_rule(p), "") << to_text(p);
     EXPECT_EQ(p.heads % p.kv_heads, 0);

@@ -5,39 +5,13 @@
 #include <limits>
 
 #include "reference/attention_product.h"
+#include "reference/eight.h"
 
 namespace shardproof {
 namespace {
 
-// Rows `order` of head `head` of a tensor [batch, tokens, heads, width].
-template <class T>
-void gather_rows(std::span<const T> tensor, const std::vector<Index>& order, Index batch,
-                 Index heads, Index head, Index width, std::vector<T>& rows) {
-  const Index tokens = static_cast<Index>(order.size());
-  for (Index token : order) {
-    const T* source = tensor.data() + ((batch * tokens + token) * heads + head) * width;
-    rows.insert(rows.end(), source, source + width);
-  }
-}
-
-template <class T>
-void transpose(const std::vector<T>& matrix, Index rows, Index columns, std::vector<T>& result) {
-  result.resize(matrix.size());
-  for (Index i = 0; i < rows; ++i) {
-    for (Index j = 0; j < columns; ++j) {
-      result[static_cast<std::size_t>(j * rows + i)] =
-          matrix[static_cast<std::size_t>(i * columns + j)];
-    }
-  }
-}
-
-template <class T>
-void clear_hidden_rows(const BatchMask& mask, Index width, std::vector<T>& rows) {
-  for (std::size_t key = 0; key < mask.queries_of_key.size(); ++key) {
-    if (mask.queries_of_key[key] > 0) continue;
-    std::fill_n(rows.begin() + static_cast<Index>(key) * width, width, T{0});
-  }
-}
+// The functions of T: those of <cmath>, or of eight.h.
+using std::exp, std::log, std::max, std::tanh;
 
 template <class T>
 class TileComputation {
@@ -64,33 +38,39 @@ class TileComputation {
   void set_scores() {
     products_with_keys(group_.q, problem_.dim, group_.k_transposed, tile_.scaled);
     const T scale = static_cast<T>(effective_scale(problem_));
-    const T cap = static_cast<T>(effective_softcap(problem_));
+    const double softcap = effective_softcap(problem_);
+    const T cap = static_cast<T>(softcap);
     const bool biased = problem_.bias != ScoreBias::kNone;
     for_each_pair([&](Index, Index at, Index) {
       const auto i = static_cast<std::size_t>(at);
       tile_.scaled[i] *= scale;
       tile_.logit[i] = tile_.scaled[i];
-      if (cap > 0) {
-        tile_.tanh[i] = std::tanh(tile_.scaled[i] / cap);
+      if (softcap > 0) {
+        tile_.tanh[i] = tanh(tile_.scaled[i] / cap);
         tile_.logit[i] = cap * tile_.tanh[i];
       }
       if (biased) tile_.logit[i] += tile_.bias[i];
     });
   }
 
+  // A sink is one more logit of every row.
   void set_probabilities() {
+    const bool sunk = !group_.sink.empty();
+    const T lowest = static_cast<T>(-std::numeric_limits<double>::infinity());
+    const T sink = sunk ? group_.sink[static_cast<std::size_t>(tile_.head)] : lowest;
     for (Index row = 0; row < tile_.rows; ++row) {
       const auto r = static_cast<std::size_t>(row);
-      T maximum = -std::numeric_limits<T>::infinity();
+      T maximum = sink;
       Index count = 0;
       for_each_in_row(row, [&](std::size_t at, bool seen) {
         if (!seen) return;
-        maximum = std::max(maximum, tile_.logit[at]);
+        maximum = max(maximum, tile_.logit[at]);
         ++count;
       });
-      T normaliser = 0;
+      const T sink_term = sunk ? T(exp(sink - maximum)) : T{0};
+      T normaliser = sink_term;
       for_each_in_row(row, [&](std::size_t at, bool seen) {
-        tile_.probability[at] = seen ? std::exp(tile_.logit[at] - maximum) : T{0};
+        tile_.probability[at] = seen ? T(exp(tile_.logit[at] - maximum)) : T{0};
         normaliser += tile_.probability[at];
       });
       if (count > 0) {
@@ -99,15 +79,30 @@ class TileComputation {
       tile_.visible_count[r] = count;
       tile_.maximum[r] = maximum;
       tile_.normaliser[r] = normaliser;
-      tile_.lse[r] = count > 0 ? maximum + std::log(normaliser) : maximum;
+      tile_.lse[r] = count > 0 ? T(maximum + log(normaliser)) : maximum;
+      tile_.sink_probability[r] = sunk ? T(sink_term / normaliser) : T{0};
     }
+  }
+
+  void set_dropout() {
+    if (tile_.factor.empty()) return;
+    const Index head = group_.kv_head * group_.heads + tile_.head;
+    const T factor = static_cast<T>(dropout_factor(problem_));
+    for_each_pair([&](Index row, Index at, Index key) {
+      const auto i = static_cast<std::size_t>(at);
+      const bool kept = is_kept(problem_.seed, problem_.dropout, group_.batch, head,
+                                plan_.queries.global[static_cast<std::size_t>(tile_.first + row)],
+                                plan_.keys.global[static_cast<std::size_t>(key)]);
+      tile_.factor[i] = kept ? factor : T{0};
+      tile_.dropped[i] = tile_.probability[i] * tile_.factor[i];
+    });
   }
 
   void set_out() {
     std::fill(tile_.out.begin(), tile_.out.end(), T{0});
     for (const Segment& s : tile_.segments) {
       add_product(tile_.rows, s.count(), problem_.dim_v,
-                  Strided<T>{tile_.probability.data() + s.first, keys_, 1},
+                  Strided<T>{tile_.weights().data() + s.first, keys_, 1},
                   group_.v.data() + s.first * problem_.dim_v, problem_.dim_v, tile_.out.data(),
                   problem_.dim_v);
     }
@@ -120,15 +115,19 @@ class TileComputation {
       const auto stacked = static_cast<std::size_t>(tile_.first_row + row);
       const T* dout = group_.dout.data() + (tile_.first_row + row) * problem_.dim_v;
       const T* out = tile_.out.data() + row * problem_.dim_v;
-      T delta = 0;
+      T delta{0};
       for (Index d = 0; d < problem_.dim_v; ++d) delta += dout[d] * out[d];
       tile_.delta[static_cast<std::size_t>(row)] = delta;
       const T shift = delta - group_.dlse[stacked];
+      // The sink's dP is 0.
+      tile_.dsink[static_cast<std::size_t>(row)] =
+          T{0} - tile_.sink_probability[static_cast<std::size_t>(row)] * shift;
       for_each_in_row(row, [&](std::size_t at, bool) {
+        if (!tile_.factor.empty()) tile_.dp[at] *= tile_.factor[at];
         tile_.inner[at] = tile_.dp[at] - shift;
         tile_.dlogit[at] = tile_.probability[at] * tile_.inner[at];
         tile_.dscore[at] = tile_.dlogit[at];
-        if (capped) tile_.dscore[at] *= 1 - tile_.tanh[at] * tile_.tanh[at];
+        if (capped) tile_.dscore[at] *= T{1} - tile_.tanh[at] * tile_.tanh[at];
       });
     }
   }
@@ -148,7 +147,7 @@ class TileComputation {
                   Strided<T>{tile_.dscore.data() + s.first, 1, keys_}, scaled_q.data(),
                   problem_.dim, group_.dk.data() + s.first * problem_.dim, problem_.dim);
       add_product(s.count(), tile_.rows, problem_.dim_v,
-                  Strided<T>{tile_.probability.data() + s.first, 1, keys_},
+                  Strided<T>{tile_.weights().data() + s.first, 1, keys_},
                   group_.dout.data() + tile_.first_row * problem_.dim_v, problem_.dim_v,
                   group_.dv.data() + s.first * problem_.dim_v, problem_.dim_v);
     }
@@ -204,40 +203,17 @@ QueryTile<T>::QueryTile(const Problem& problem) {
        {&scaled, &tanh, &bias, &logit, &probability, &dp, &inner, &dlogit, &dscore}) {
     matrix->resize(static_cast<std::size_t>(most * problem.kv));
   }
-  for (std::vector<T>* row : {&maximum, &normaliser, &lse, &delta}) {
+  if (problem.dropout > 0) {
+    for (std::vector<T>* matrix : {&factor, &dropped}) {
+      matrix->resize(static_cast<std::size_t>(most * problem.kv));
+    }
+  }
+  for (std::vector<T>* row : {&maximum, &normaliser, &sink_probability, &lse, &delta, &dsink}) {
     row->resize(static_cast<std::size_t>(most));
   }
   visible_count.resize(static_cast<std::size_t>(most));
   out.resize(static_cast<std::size_t>(most * problem.dim_v));
   dq.resize(static_cast<std::size_t>(most * problem.dim));
-}
-
-template <class T>
-void gather_group(const Problem& problem, const AttentionPlan& plan, const BatchMask& mask,
-                  const AttentionInputs<T>& inputs, KeyGroup<T>& group) {
-  const Index batch = group.batch;
-  const Index kv_head = group.kv_head;
-  for (std::vector<T>* rows : {&group.q, &group.dout, &group.dlse, &group.k, &group.v}) {
-    rows->clear();
-  }
-  group.heads = problem.heads / problem.kv_heads;
-  for (Index head = kv_head * group.heads; head < (kv_head + 1) * group.heads; ++head) {
-    gather_rows(inputs.q, plan.queries.global, batch, problem.heads, head, problem.dim, group.q);
-    gather_rows(inputs.dout, plan.queries.global, batch, problem.heads, head, problem.dim_v,
-                group.dout);
-    for (Index query : plan.queries.global) {
-      const Index at = (batch * problem.heads + head) * problem.q + query;
-      group.dlse.push_back(inputs.dlse.empty() ? T{0} : inputs.dlse[static_cast<std::size_t>(at)]);
-    }
-  }
-  gather_rows(inputs.k, plan.keys.global, batch, problem.kv_heads, kv_head, problem.dim, group.k);
-  gather_rows(inputs.v, plan.keys.global, batch, problem.kv_heads, kv_head, problem.dim_v, group.v);
-  clear_hidden_rows(mask, problem.dim, group.k);
-  clear_hidden_rows(mask, problem.dim_v, group.v);
-  transpose(group.k, problem.kv, problem.dim, group.k_transposed);
-  transpose(group.v, problem.kv, problem.dim_v, group.v_transposed);
-  group.dk.assign(group.k.size(), T{0});
-  group.dv.assign(group.v.size(), T{0});
 }
 
 template <class T>
@@ -247,6 +223,7 @@ void compute_tile(const Problem& problem, const AttentionPlan& plan,
   computation.set_bias(inputs.bias);
   computation.set_scores();
   computation.set_probabilities();
+  computation.set_dropout();
   computation.set_out();
   computation.set_score_gradients();
   computation.add_gradients();
@@ -254,14 +231,13 @@ void compute_tile(const Problem& problem, const AttentionPlan& plan,
 
 template struct QueryTile<double>;
 template struct QueryTile<long double>;
-template void gather_group(const Problem&, const AttentionPlan&, const BatchMask&,
-                           const AttentionInputs<double>&, KeyGroup<double>&);
-template void gather_group(const Problem&, const AttentionPlan&, const BatchMask&,
-                           const AttentionInputs<long double>&, KeyGroup<long double>&);
+template struct QueryTile<Eight>;
 template void compute_tile(const Problem&, const AttentionPlan&, const AttentionInputs<double>&,
                            KeyGroup<double>&, QueryTile<double>&);
 template void compute_tile(const Problem&, const AttentionPlan&,
                            const AttentionInputs<long double>&, KeyGroup<long double>&,
                            QueryTile<long double>&);
+template void compute_tile(const Problem&, const AttentionPlan&, const AttentionInputs<Eight>&,
+                           KeyGroup<Eight>&, QueryTile<Eight>&);
 
 }  // namespace shardproof

@@ -12,10 +12,12 @@
 
 namespace shardproof {
 
-// The rows of a tile: few enough that its [rows, keys] matrices stay in the cache.
+// The rows of a tile: few enough that its [rows, keys] matrices stay in the cache, and no more than
+// there are.
 inline Index tile_rows(const Problem& problem) {
   constexpr Index kEntries = Index{1} << 14;
-  return std::clamp<Index>(kEntries / std::max<Index>(problem.kv, 1), 16, 64);
+  const Index most = std::clamp<Index>(kEntries / std::max<Index>(problem.kv, 1), 16, 64);
+  return std::min(most, problem.q);
 }
 
 template <class T>
@@ -26,6 +28,7 @@ struct KeyGroup {
   std::vector<T> q;     // [heads, queries, dim]
   std::vector<T> dout;  // [heads, queries, dim_v]
   std::vector<T> dlse;  // [heads, queries]
+  std::vector<T> sink;  // [heads]; empty: none
   std::vector<T> k;     // [keys, dim]; rows that no query sees are zero
   std::vector<T> v;     // [keys, dim_v]; likewise
   std::vector<T> k_transposed;
@@ -50,7 +53,9 @@ struct QueryTile {
   std::vector<T> bias;         // untouched without bias
   std::vector<T> logit;        // z
   std::vector<T> probability;  // P; 0 where hidden
-  std::vector<T> dp;           // dout . v
+  std::vector<T> factor;       // of dropout: 0 or 1 / (1 - dropout); empty without it
+  std::vector<T> dropped;      // P * factor; empty without dropout
+  std::vector<T> dp;           // dout . v, times factor
   std::vector<T> inner;        // dP - delta + dlse
   std::vector<T> dlogit;       // P * inner
   std::vector<T> dscore;       // dlogit * (1 - tanh^2)
@@ -58,13 +63,18 @@ struct QueryTile {
   std::vector<Index> visible_count;
   std::vector<T> maximum;
   std::vector<T> normaliser;
+  std::vector<T> sink_probability;  // 0 without a sink
   std::vector<T> lse;
   std::vector<T> delta;  // dout . out
+  std::vector<T> dsink;  // what the row adds to the gradient of its head's sink
   // [rows, dim_v] and [rows, dim]
   std::vector<T> out;
   std::vector<T> dq;
 
   explicit QueryTile(const Problem& problem);
+
+  // What the values are multiplied by.
+  const std::vector<T>& weights() const { return factor.empty() ? probability : dropped; }
 };
 
 // Fills `group`, whose batch and kv_head are set, with the copies that the tiles work on.

@@ -17,7 +17,7 @@ AttentionInputs<double> view_of(const NamedTensors& in) {
     const auto found = in.find(name);
     return found == in.end() ? std::span<const double>{} : std::span<const double>(found->second);
   };
-  return {get("q"), get("k"), get("v"), get("bias"), get("dout"), get("dlse")};
+  return {get("q"), get("k"), get("v"), get("bias"), get("dout"), get("dlse"), get("sink")};
 }
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
@@ -79,6 +79,9 @@ TEST(AttentionValues, GradientsAreThoseOfCentralDifferences) {
     EXPECT_LT(deviation(p, in, "v", values.dv), 2e-8) << to_text(p);
     if (p.bias == ScoreBias::kDense) {
       EXPECT_LT(deviation(p, in, "bias", values.dbias), 2e-8) << to_text(p);
+    }
+    if (p.sink) {
+      EXPECT_LT(deviation(p, in, "sink", values.dsink), 2e-8) << to_text(p);
     }
   }
 }
@@ -174,6 +177,82 @@ TEST(AttentionValues, QueriesWithoutKeysGiveZeroAndMinusInfinity) {
   EXPECT_EQ(moved.dv, values.dv);
   other["dout"][0] += 1;
   EXPECT_NE(attention_values(p, view_of(other)).dv, values.dv);
+}
+
+// A sink is a key with a logit of its own and the value 0.
+TEST(AttentionValues, ASinkIsAKeyWithoutAValue) {
+  Problem p = plain_problem("none");
+  p.q = 5;
+  p.kv = 4;
+  p.dim_v = 3;
+  p.bias = ScoreBias::kDense;
+  Problem sunk = p;
+  sunk.sink = true;
+  NamedTensors in = inputs_of(sunk);
+  const auto values = attention_values(sunk, view_of(in));
+  p.kv = 5;
+  NamedTensors other = inputs_of(p);
+  const double sink = in["sink"][0];
+  for (std::size_t j = 0; j < 5; ++j) {
+    other["k"][j] = j < 4 ? in["k"][j] : 0;
+    for (std::size_t d = 0; d < 3; ++d) other["v"][j * 3 + d] = j < 4 ? in["v"][j * 3 + d] : 0;
+    for (std::size_t i = 0; i < 5; ++i) {
+      other["bias"][i * 5 + j] = j < 4 ? in["bias"][i * 4 + j] : sink;
+    }
+  }
+  const auto widened = attention_values(p, view_of(other));
+  double gradient = 0;
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_NEAR(values.lse[i], widened.lse[i], 1e-14);
+    for (std::size_t d = 0; d < 3; ++d) {
+      EXPECT_NEAR(values.out[i * 3 + d], widened.out[i * 3 + d], 1e-14);
+    }
+    gradient += widened.dbias[i * 5 + 4];
+  }
+  EXPECT_NEAR(values.dsink[0], gradient, 1e-14);
+}
+
+TEST(AttentionValues, WithoutKeysTheSinkTakesEverything) {
+  Problem p = plain_problem("blind");
+  p.q = 3;
+  p.kv = 2;
+  p.mask.a = 0;
+  p.mask.b = 3;
+  p.sink = true;
+  NamedTensors in = inputs_of(p);
+  const auto values = attention_values(p, view_of(in));
+  EXPECT_EQ(values.out, std::vector<double>(3, 0.0));
+  EXPECT_EQ(values.lse, std::vector<double>(3, in["sink"][0]));
+  EXPECT_DOUBLE_EQ(values.dsink[0], in["dlse"][0] + in["dlse"][1] + in["dlse"][2]);
+}
+
+// Dropped pairs still count in the row sum; kept ones weigh more.
+TEST(AttentionValues, DropoutLeavesOutValuesAndNotScores) {
+  Problem p = plain_problem("none");
+  p.q = 6;
+  p.kv = 8;
+  p.dim_v = 2;
+  const NamedTensors in = inputs_of(p);
+  const auto whole = attention_values(p, view_of(in));
+  p.dropout = 0.5;
+  const auto values = attention_values(p, view_of(in));
+  EXPECT_EQ(values.lse, whole.lse);
+  int dropped = 0;
+  for (Index i = 0; i < 6; ++i) {
+    double out = 0;
+    for (Index j = 0; j < 8; ++j) {
+      const auto query = static_cast<std::size_t>(i);
+      const auto key = static_cast<std::size_t>(j);
+      const double logit = in.find("q")->second[query] * in.find("k")->second[key];
+      const bool kept = is_kept(p.seed, p.dropout, 0, 0, i, j);
+      dropped += kept ? 0 : 1;
+      const double weight = std::exp(logit - whole.lse[query]) * (kept ? 2 : 0);
+      out += weight * in.find("v")->second[key * 2];
+    }
+    EXPECT_NEAR(values.out[static_cast<std::size_t>(2 * i)], out, 1e-14);
+  }
+  EXPECT_GT(dropped, 12);
+  EXPECT_LT(dropped, 36);
 }
 
 TEST(AttentionValues, NoKeysAtAll) {

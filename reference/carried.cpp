@@ -17,9 +17,7 @@ bool is_large_enough(const Shape& shape) {
 template <class Real>
 double storage_error(Real value) {
   if constexpr (std::is_same_v<Real, double>) return 0;
-  return representable(DType::kF64, value)
-             ? 0
-             : half_ulp(DType::kF64, static_cast<double>(value)) + 0x1p-1074;
+  return representable(DType::kF64, value) ? 0 : half_ulp(DType::kF64, static_cast<double>(value));
 }
 
 }  // namespace

@@ -50,12 +50,24 @@ class Evaluation {
     for (std::size_t i = 0; !bias.empty() && i < sums.size(); ++i) {
       sums[i] += static_cast<Real>(bias[i % bias.size()]);
     }
-    std::vector<Bound> bounds(rule_.with_errors ? sums.size() : 0);
-    for (std::size_t i = 0; i < bounds.size(); ++i) {
-      bounds[i] = reduced_bound(product, i, multiplicity, !bias.empty(), sums[i], rule_);
+    add_output(name, sums, bounds(product, sums, multiplicity, !bias.empty()), multiplicity == 1);
+  }
+
+  // The bounds of `sums`, a product to which, where `has_bias`, a bias was added.
+  std::vector<Bound> bounds(const Product<Real>& product, const std::vector<Real>& sums,
+                            double multiplicity, bool has_bias) const {
+    std::vector<Bound> result(rule_.with_errors ? sums.size() : 0);
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      result[i] = reduced_bound(product, i, multiplicity, has_bias, sums[i], rule_);
     }
+    return result;
+  }
+
+  // An output whose values and bounds are known; `independent`: its errors are not alike.
+  void add_output(std::string_view name, const std::vector<Real>& values,
+                  const std::vector<Bound>& bounds, bool independent = true) {
     expected_.tensors.push_back(
-        output_tensor(spec(name), sums, bounds, effort_, generic_ && multiplicity == 1, rule_));
+        output_tensor(spec(name), values, bounds, effort_, generic_ && independent, rule_));
   }
 
   Expected take() { return std::move(expected_); }
@@ -76,9 +88,10 @@ class Evaluation {
 
 // Sums of the columns, which read their operand as it is stored.
 template <class Real>
-Product<Real> column_sums(Factor<Real> factor, const ProductRule& rule) {
+Product<Real> column_sums(Factor<Real> factor, const ProductRule& rule,
+                          const Partition& parts = {}) {
   factor.operand = {};
-  return multiply(ones<Real>(factor.rows), factor, rule);
+  return multiply(ones<Real>(factor.rows), factor, rule, parts);
 }
 
 }  // namespace shardproof

@@ -5,8 +5,8 @@ usage: independent_attention.py PROBLEMS RESULTS
 
 PROBLEMS holds one problem after another: a line "problem key=value ...", then for each tensor a
 line "tensor NAME" and a line with its values in row-major order. RESULTS gets "problem" and the
-tensors out, lse, dq, dk, dv (and dbias) of each, in the same form. The gradients go through the
-Jacobian matrix of the softmax, one query at a time.
+tensors out, lse, dq, dk, dv (and dbias, dsink) of each, in the same form. The gradients go through
+the Jacobian matrix of the softmax, one query at a time.
 """
 import sys
 
@@ -63,6 +63,16 @@ def visible_keys(problem, batch, query):
     raise ValueError("unknown mask " + kind)
 
 
+def kept_keys(problem, batch, head, query, keys):
+    """0 or 1 / (1 - dropout) for every key."""
+    dropout = problem["dropout"]
+    bits = mix((problem["seed"] + 1) & MASK)
+    for coordinate in (batch, head, query):
+        bits = mix((bits + coordinate + 1) & MASK)
+    draws = np.array([(mix((bits + int(key) + 1) & MASK) >> 11) * 2.0**-53 for key in keys])
+    return (draws >= dropout) / (1 - dropout)
+
+
 def to_bf16(value):
     bits = int(np.float32(value).view(np.uint32))
     bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
@@ -77,12 +87,16 @@ def attention(problem, t):
     lse = np.full(t["dlse"].shape, -np.inf)
     dq, dk, dv = np.zeros(t["q"].shape), np.zeros(t["k"].shape), np.zeros(t["v"].shape)
     dbias = np.zeros((heads, problem["q"], problem["kv"]))
+    dsink = np.zeros(heads)
     for batch in range(problem["batch"]):
         for head in range(heads):
             group = head // (heads // kv_heads)
             for query in range(problem["q"]):
                 seen = np.flatnonzero(visible_keys(problem, batch, query))
                 if len(seen) == 0:
+                    if problem["sink"]:
+                        lse[batch, head, query] = t["sink"][head]
+                        dsink[head] += t["dlse"][batch, head, query]
                     continue
                 q = t["q"][batch, query, head]
                 k = t["k"][batch, seen, group]
@@ -96,19 +110,30 @@ def attention(problem, t):
                     y = y - to_bf16(2.0 ** exponent) * np.abs(query - seen)
                 if problem["bias"] == "dense":
                     y = y + t["bias"][head, query, seen]
+                if problem["sink"]:  # one more key, with the value 0
+                    y = np.append(y, t["sink"][head])
+                    v = np.vstack([v, np.zeros(v.shape[1])])
                 lse[batch, head, query] = np.logaddexp.reduce(y)
                 p = np.exp(y - lse[batch, head, query])
-                out[batch, query, head] = p @ v
+                m = kept_keys(problem, batch, head, query, seen)
+                if problem["sink"]:
+                    m = np.append(m, 0)
+                out[batch, query, head] = (m * p) @ v
                 jacobian = np.diag(p) - np.outer(p, p)
-                dy = jacobian @ (v @ dout) + p * t["dlse"][batch, head, query]
+                dy = jacobian @ (m * (v @ dout)) + p * t["dlse"][batch, head, query]
+                if problem["sink"]:
+                    dsink[head] += dy[-1]
+                    p, dy, m = p[:-1], dy[:-1], m[:-1]
                 dx = dy * slope
                 dq[batch, query, head] = scale * (dx @ k)
                 dk[batch, seen, group] += scale * np.outer(dx, q)
-                dv[batch, seen, group] += np.outer(p, dout)
+                dv[batch, seen, group] += np.outer(m * p, dout)
                 dbias[head, query, seen] += dy
     results = {"out": out, "lse": lse, "dq": dq, "dk": dk, "dv": dv}
     if problem["bias"] == "dense":
         results["dbias"] = dbias
+    if problem["sink"]:
+        results["dsink"] = dsink
     return results
 
 
@@ -118,6 +143,7 @@ def shapes(p):
         "k": (p["batch"], p["kv"], p["kv_heads"], p["dim"]),
         "v": (p["batch"], p["kv"], p["kv_heads"], p["dim_v"]),
         "bias": (p["heads"], p["q"], p["kv"]),
+        "sink": (p["heads"],),
         "dout": (p["batch"], p["q"], p["heads"], p["dim_v"]),
         "dlse": (p["batch"], p["heads"], p["q"]),
     }
@@ -129,7 +155,7 @@ def parse_problem(line):
         key, value = entry.split("=")
         if key in ("mask", "bias"):
             problem[key] = value
-        elif key in ("scale", "softcap"):
+        elif key in ("scale", "softcap", "dropout"):
             problem[key] = float(value)
         else:
             problem[key] = int(value)

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "harness/model/edit.h"
 #include "reference/evaluation.h"
 
 namespace shardproof {
@@ -15,15 +16,16 @@ constexpr std::array<std::string_view, 10> kKeys{"tokens",     "features", "hidd
 
 std::vector<TensorSpec> tensors(const Problem& p) {
   std::vector<TensorSpec> specs;
-  const auto add = [&](std::string_view name, TensorKind kind, Role role, Shape shape) {
+  const auto add = [&](std::string_view name, TensorKind kind, Role role, Shape shape, int power) {
     specs.push_back({name, kind, role, p.dtype, shape,
-                     role == Role::kActivation || role == Role::kUpstream ? 0 : -1});
+                     role == Role::kActivation || role == Role::kUpstream ? 0 : -1, power});
   };
   // Every input and its gradient.
   struct Input {
     std::string_view name, gradient;
     Role role;
     Shape shape;
+    int value_power = 0;
   };
   std::vector<Input> inputs{{"x", "dx", Role::kActivation, {p.tokens, p.features}},
                             {"w1", "dw1", Role::kWeight, {p.features, p.hidden}},
@@ -32,13 +34,15 @@ std::vector<TensorSpec> tensors(const Problem& p) {
     inputs.push_back({"wg", "dwg", Role::kWeight, {p.features, p.hidden}});
     inputs.push_back({"bg", "dbg", Role::kBias, {p.hidden}});
   }
-  inputs.push_back({"w2", "dw2", Role::kWeight, {p.hidden, p.outputs}});
-  inputs.push_back({"b2", "db2", Role::kBias, {p.outputs}});
-  for (const Input& input : inputs) add(input.name, TensorKind::kInput, input.role, input.shape);
-  add("dy", TensorKind::kUpstream, Role::kUpstream, {p.tokens, p.outputs});
-  add("y", TensorKind::kOutput, Role::kActivation, {p.tokens, p.outputs});
-  for (const Input& input : inputs) {
-    add(input.gradient, TensorKind::kGradient, input.role, input.shape);
+  inputs.push_back({"w2", "dw2", Role::kWeight, {p.hidden, p.outputs}, 1});
+  inputs.push_back({"b2", "db2", Role::kBias, {p.outputs}, 1});
+  for (const Input& each : inputs) {
+    add(each.name, TensorKind::kInput, each.role, each.shape, each.value_power);
+  }
+  add("dy", TensorKind::kUpstream, Role::kUpstream, {p.tokens, p.outputs}, 0);
+  add("y", TensorKind::kOutput, Role::kActivation, {p.tokens, p.outputs}, 1);
+  for (const Input& each : inputs) {
+    add(each.gradient, TensorKind::kGradient, each.role, each.shape, 1 - each.value_power);
   }
   return specs;
 }
@@ -47,9 +51,7 @@ void repair(Problem& problem) {
   for (Index* extent : {&problem.tokens, &problem.features, &problem.hidden, &problem.outputs}) {
     *extent = std::max<Index>(*extent, 0);
   }
-  if (problem.edit == Edit::kHiddenNan) problem.edit = Edit::kNone;
-  problem.edit_at =
-      problem.edit == Edit::kFrom ? std::clamp<Index>(problem.edit_at, 0, problem.tokens) : 0;
+  repair_edit(problem, tensors(problem));
 }
 
 std::string broken_rule(const Problem& problem) {
@@ -60,14 +62,7 @@ std::string broken_rule(const Problem& problem) {
   for (const auto& [name, value] : extents) {
     if (value < 0) return fmt::format("{} is {}; allowed: 0 and more", name, value);
   }
-  if (problem.edit == Edit::kHiddenNan) {
-    return "edit is hidden_nan, but mlp hides nothing; allowed: none, from:position";
-  }
-  const Index last = problem.edit == Edit::kFrom ? problem.tokens : 0;
-  if (problem.edit_at < 0 || problem.edit_at > last) {
-    return fmt::format("edit's position is {}; allowed: 0 to {}", problem.edit_at, last);
-  }
-  return "";
+  return broken_edit(problem, tensors(problem));
 }
 
 double work(const Problem& problem) {
@@ -80,10 +75,11 @@ double work(const Problem& problem) {
 template <class Real>
 class Mlp {
  public:
+  // Without features or hidden units all tokens are alike, and so are their errors: no RMS test.
   Mlp(const Problem& problem, const Contract& contract, Effort effort)
       : problem_(problem),
         parts_(contract.partitions.summed),
-        run_(problem, contract, effort, true) {}
+        run_(problem, contract, effort, problem.features > 0 && problem.hidden > 0) {}
 
   Expected evaluate() {
     const Index tokens = problem_.tokens;

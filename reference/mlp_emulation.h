@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "reference/activation_emulation.h"
 #include "reference/emulation.h"
 #include "reference/mlp.h"
 
@@ -103,44 +104,14 @@ class MlpEmulation {
     return middle(z);
   }
 
-  F value(F z) const {
-    switch (problem_.activation) {
-      case Activation::kRelu:
-        return std::max(z, F{0});
-      case Activation::kGelu:
-        return z * (F(0.5) * (1 + std::erf(z * F(0.70710678118654752))));
-      case Activation::kGeluTanh:
-        return F(0.5) * z * (1 + std::tanh(inner(z)));
-      case Activation::kSilu:
-        return z / (1 + std::exp(-z));
-    }
-    return 0;
-  }
-
-  static F inner(F z) { return F(0.79788456080286536) * (z + F(0.044715) * z * z * z); }
+  F value(F z) const { return activated(problem_.activation, z); }
 
   F slope(F z) const {
     Activation activation = problem_.activation;
     if (fault_ == MlpFault::kOtherGelu) {
       activation = activation == Activation::kGelu ? Activation::kGeluTanh : Activation::kGelu;
     }
-    switch (activation) {
-      case Activation::kRelu:
-        return z > 0 ? 1 : 0;
-      case Activation::kGelu:
-        return F(0.5) * (1 + std::erf(z * F(0.70710678118654752))) +
-               z * F(0.39894228040143268) * std::exp(F(-0.5) * z * z);
-      case Activation::kGeluTanh: {
-        const F t = std::tanh(inner(z));
-        return F(0.5) * (1 + t) +
-               F(0.5) * z * (1 - t * t) * F(0.79788456080286536) * (1 + F(3 * 0.044715) * z * z);
-      }
-      case Activation::kSilu: {
-        const F s = 1 / (1 + std::exp(-z));
-        return s * (1 + z * (1 - s));
-      }
-    }
-    return 0;
+    return activation_slope(activation, z);
   }
 
   void run_part(const std::vector<Index>& part, std::vector<Dense<F>>& y_parts,

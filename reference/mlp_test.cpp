@@ -215,6 +215,21 @@ TEST(Mlp, ExtentsMayBeZero) {
   }
 }
 
+// All rows of y are then the same sum, with the same error.
+TEST(Mlp, TheRmsTestNeedsTokensThatDiffer) {
+  Problem p = problem_for(Activation::kGelu, false, DType::kF32);
+  p.tokens = p.features = p.hidden = p.outputs = 64;
+  const auto applies = [&] {
+    return p.op->evaluate(p, {}, Effort::kLikely).find("y")->rms_applies;
+  };
+  EXPECT_TRUE(applies());
+  p.features = 0;
+  EXPECT_FALSE(applies());
+  p.features = 64;
+  p.hidden = 0;
+  EXPECT_FALSE(applies());
+}
+
 TEST(Mlp, TensorsComeInTheirOrder) {
   std::string names;
   const Problem p = problem_for(Activation::kRelu, true);
@@ -250,7 +265,7 @@ TEST(Mlp, ABrokenRuleNamesTheValueAndTheChoices) {
   p.hidden = 1;
   p.edit = Edit::kFrom;
   p.edit_at = 6;
-  EXPECT_EQ(p.op->broken_rule(p), "edit's position is 6; allowed: 0 to 5");
+  EXPECT_EQ(p.op->broken_rule(p), "the position of edit=from is 6; allowed: 0 to 5");
 }
 
 }  // namespace

@@ -45,6 +45,13 @@ class TimedDevice : public Device {
   void copy_kept(const View& from, std::span<const std::uint8_t> keep, const View& to) override {
     timed(&Device::copy_kept, from, keep, to);
   }
+  void divide(const View& divisor, const View& target) override {
+    timed(&Device::divide, divisor, target);
+  }
+  void at_least(double least, const View& target) override {
+    timed(&Device::at_least, least, target);
+  }
+  void square_root(const View& target) override { timed(&Device::square_root, target); }
   void add_row(const View& bias, const View& target) override {
     timed(&Device::add_row, bias, target);
   }
@@ -64,6 +71,9 @@ class TimedDevice : public Device {
   void row_delta(const View& dout, const View& out, const View& dlse, const View& delta) override {
     timed(&Device::row_delta, dout, out, dlse, delta);
   }
+  void drop(const Dropout& rule, const View& weights) override {
+    timed(&Device::drop, rule, weights);
+  }
   void probabilities(const View& scores, const Visibility& visible, const View& bias,
                      const ScoreRule& rule, const View& lse, const View& cap_slope) override {
     timed(&Device::probabilities, scores, visible, bias, rule, lse, cap_slope);
@@ -78,6 +88,34 @@ class TimedDevice : public Device {
   void activate_backward(Activation activation, const View& z, const View& up, const View& da,
                          const View& dz, const View& dup) override {
     timed(&Device::activate_backward, activation, z, up, da, dz, dup);
+  }
+  void row_moments(Norm norm, const View& x, const View& moments) override {
+    timed(&Device::row_moments, norm, x, moments);
+  }
+  void normalize(double epsilon, const View& x, const View& moments, const View& gamma,
+                 const View& beta, const View& z) override {
+    timed(&Device::normalize, epsilon, x, moments, gamma, beta, z);
+  }
+  void normalize_backward(Norm norm, double epsilon, const View& x, const View& moments,
+                          const View& gamma, const View& dz, const View& dx,
+                          const View& sums) override {
+    timed(&Device::normalize_backward, norm, epsilon, x, moments, gamma, dz, dx, sums);
+  }
+  void row_maxima(const View& from, const View& maxima) override {
+    timed(&Device::row_maxima, from, maxima);
+  }
+  void word_sums(const View& logits, Index first, const View& labels, const View& maxima,
+                 const View& sums) override {
+    timed(&Device::word_sums, logits, first, labels, maxima, sums);
+  }
+  void word_losses(const TargetRule& rule, const View& labels, const View& maxima, const View& sums,
+                   const View& lse, const View& loss, const View& totals) override {
+    timed(&Device::word_losses, rule, labels, maxima, sums, lse, loss, totals);
+  }
+  void word_gradients(const TargetRule& rule, const View& logits, Index first, const View& labels,
+                      const View& lse, const View& dloss, const View& dmean,
+                      const View& dlogits) override {
+    timed(&Device::word_gradients, rule, logits, first, labels, lse, dloss, dmean, dlogits);
   }
 
  private:

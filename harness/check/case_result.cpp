@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "harness/check/compare.h"
+#include "harness/check/diagnose.h"
 #include "harness/check/pack.h"
 
 namespace shardproof {
@@ -76,8 +77,11 @@ std::string CaseResult::packed() const {
   pack.whole(static_cast<std::int64_t>(tensors.size()));
   for (const TensorNumbers& numbers : tensors) {
     pack.text(numbers.tensor).real(numbers.error).real(numbers.worst);
-    pack.real(numbers.likely).real(numbers.rms);
+    pack.real(numbers.likely).real(numbers.rms).real(numbers.limit);
+    pack.real(numbers.baseline_limit).whole(numbers.has_power);
   }
+  pack.whole(static_cast<std::int64_t>(diagnosis.size()));
+  for (const std::string& sentence : diagnosis) pack.text(sentence);
   return pack.bytes();
 }
 
@@ -99,7 +103,13 @@ CaseResult CaseResult::unpacked(std::string_view bytes) {
     numbers.worst = unpack.real();
     numbers.likely = unpack.real();
     numbers.rms = unpack.real();
+    numbers.limit = unpack.real();
+    numbers.baseline_limit = unpack.real();
+    numbers.has_power = unpack.whole() != 0;
     result.tensors.push_back(std::move(numbers));
+  }
+  for (std::int64_t count = unpack.whole(); count > 0; --count) {
+    result.diagnosis.push_back(unpack.text());
   }
   return result;
 }
@@ -130,7 +140,13 @@ std::vector<TensorNumbers> tensor_numbers(const Run& run, bool all) {
                           .rms = comparison.rms};
     const Gathered* got = run.outcome.find(comparison.tensor);
     const ExpectedTensor* want = run.expected(effort).find(comparison.tensor);
-    if (all && got && want) numbers.error = largest_error(got->got, want->want);
+    require(got != nullptr && want != nullptr, "what was compared is there");
+    if (all) numbers.error = largest_error(got->got, want->want);
+    if (got->got.size() == want->want.size() && !want->want.empty()) {
+      numbers.limit = detection_limit(*want);
+      numbers.baseline_limit = baseline_limit(*got, *want);
+      numbers.has_power = has_power(*want);
+    }
     result.push_back(std::move(numbers));
   }
   return result;
@@ -150,6 +166,9 @@ CaseResult summarize(const CaseReport& report, const Tables& tables, bool all_nu
   const bool completed = report.base && report.base->outcome.ending == Ending::kCompleted;
   if (completed && (all_numbers || judged_by_reference(report))) {
     result.tensors = tensor_numbers(*report.base, all_numbers);
+  }
+  if (completed && all_numbers && report.first_failure() != nullptr) {
+    result.diagnosis = diagnose(*report.base);
   }
   return result;
 }

@@ -17,6 +17,9 @@ struct TensorNumbers {
   double worst = 0;   // largest error / T1; 0 unless asked for
   double likely = 0;  // largest error / T2
   double rms = 0;     // rms error / model rms; 0 where there is no model
+  double limit = 0;   // detection_limit
+  double baseline_limit = 0;
+  bool has_power = false;
 };
 
 struct PropertyResult {
@@ -32,8 +35,9 @@ struct CaseResult {
   std::string refusal;  // the subject's reason
   std::vector<PropertyResult> properties;
   std::vector<TensorNumbers> tensors;
-  std::string trouble;      // set when the environment, not the subject, is wrong
-  bool has_golden = false;  // whether the golden that was asked for is stored
+  std::vector<std::string> diagnosis;  // of a failure, with all numbers
+  std::string trouble;                 // set when the environment, not the subject, is wrong
+  bool has_golden = false;             // whether the golden that was asked for is stored
 
   // The gravest failure: the first that counts against the subject, or null.
   const PropertyResult* first_failure() const;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -259,6 +260,28 @@ bool has_power(const ExpectedTensor& want) {
     sharp += (std::fabs(want.want[i]) < kInfinity) & (want.likely[i] <= limit);
   }
   return 2 * sharp >= finite;
+}
+
+double detection_limit(const ExpectedTensor& want) {
+  double limit = kInfinity;
+  for (std::size_t i = 0; i < want.want.size(); ++i) {
+    const double magnitude = std::fabs(want.want[i]);
+    const double relative = want.likely[i] / magnitude;
+    limit = magnitude < kInfinity && relative < limit ? relative : limit;
+  }
+  return limit;
+}
+
+double baseline_limit(const Gathered& got, const ExpectedTensor& want) {
+  double error = 0;
+  double magnitude = 0;
+  for (std::size_t i = 0; i < want.want.size(); ++i) {
+    const double each = std::fabs(got.got[i] - want.want[i]);
+    if (!(std::fabs(want.want[i]) < kInfinity) || !(each < kInfinity)) continue;
+    error = std::max(error, each);
+    magnitude = std::max(magnitude, std::fabs(want.want[i]));
+  }
+  return 2 * error / magnitude;
 }
 
 }  // namespace shardproof

@@ -69,4 +69,11 @@ std::vector<Comparison> compare_all(const Run& run, Effort effort);
 // has no power; one that is exactly zero with zero bounds has.
 bool has_power(const ExpectedTensor& want);
 
+// The smallest factor by which a whole tensor could be wrong and be seen: with got = want (1 + e),
+// the least |e| that takes some element over its likely bound. Infinite when none would.
+double detection_limit(const ExpectedTensor& want);
+
+// The same for the rule "at most twice the largest error of a baseline", taking `got` for it.
+double baseline_limit(const Gathered& got, const ExpectedTensor& want);
+
 }  // namespace shardproof

@@ -17,7 +17,10 @@ int axis_class(Index size) {
   if (size <= 4) return static_cast<int>(size) - 1;
   return size <= 8 ? 4 : size <= 16 ? 5 : 6;
 }
-int mesh_class(Index tp, Index cp) { return axis_class(tp) * kAxisClasses + axis_class(cp); }
+// Weights are cut along tp, tokens along cp or dp.
+int mesh_class(Index weights, Index tokens) {
+  return axis_class(weights) * kAxisClasses + axis_class(tokens);
+}
 
 bool uses(const Operator& op, std::string_view key) {
   return std::find(op.keys.begin(), op.keys.end(), key) != op.keys.end();
@@ -45,10 +48,13 @@ std::vector<int> mesh_classes(const Domain& domain, const Subject& subject) {
   };
   const auto tp = range("tp", "mesh.tp");
   const auto cp = range("cp", "mesh.cp");
+  const auto dp = range("dp", "mesh.dp");
   std::vector<int> result;
   for (Index i = tp.first; i <= tp.second; ++i) {
-    for (Index j = cp.first; j <= cp.second && i * j <= domain.most_ranks; ++j) {
-      result.push_back(mesh_class(i, j));
+    for (Index j = cp.first; j <= cp.second; ++j) {
+      for (Index k = dp.first; k <= dp.second && i * j * k <= domain.most_ranks; ++k) {
+        result.push_back(mesh_class(i, j * k));
+      }
     }
   }
   std::sort(result.begin(), result.end());
@@ -121,7 +127,7 @@ Coverage::Values Coverage::values_of(const Case& value) const {
   const Subject* subject = tables_.subject(value.placement.subject);
   if (!subject || !subject->uses_layout) result[kLayout] = -1;
   const Mesh& mesh = value.placement.mesh;
-  result[kMesh] = mesh_class(mesh.size("tp"), mesh.size("cp"));
+  result[kMesh] = mesh_class(mesh.size("tp"), mesh.size("cp") * mesh.size("dp"));
   return result;
 }
 
@@ -133,13 +139,17 @@ std::size_t Coverage::cell(int first, int second, const Values& values) const {
 
 void Coverage::add(const Case& value) {
   const Values each = values_of(value);
+  ++cases_;
   for (int i = 0; i < kDimensions; ++i) {
     for (int j = i + 1; j < kDimensions; ++j) {
       const int a = each[static_cast<std::size_t>(i)];
       const int b = each[static_cast<std::size_t>(j)];
       const bool known =
           a < sizes_[static_cast<std::size_t>(i)] && b < sizes_[static_cast<std::size_t>(j)];
-      if (a >= 0 && b >= 0 && known) covered_[cell(i, j, each)] = true;
+      if (a < 0 || b < 0 || !known) continue;
+      const std::size_t at = cell(i, j, each);
+      if (possible_[at] && !covered_[at]) last_new_ = cases_;
+      covered_[at] = true;
     }
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,9 @@ class Coverage {
   std::vector<Count> counts() const;
   Count total() const;
 
+  // How many cases were added when a possible pair was last seen for the first time.
+  std::uint64_t last_new() const { return last_new_; }
+
  private:
   static constexpr int kDimensions = 6;
   using Values = std::array<int, kDimensions>;  // -1: not used by the case
@@ -41,6 +45,8 @@ class Coverage {
   std::array<std::array<std::size_t, kDimensions>, kDimensions> offsets_{};
   std::vector<bool> possible_;
   std::vector<bool> covered_;
+  std::uint64_t cases_ = 0;
+  std::uint64_t last_new_ = 0;
 };
 
 }  // namespace shardproof

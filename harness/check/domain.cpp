@@ -116,14 +116,14 @@ Index parse_size(std::string_view text) {
 void restrict_axis(Domain& domain, std::string_view part) {
   const auto equals = part.find('=');
   const std::string_view axis = part.substr(0, equals);
-  if (equals == std::string_view::npos || (axis != "tp" && axis != "cp")) {
+  const bool known = std::find(kAxisNames.begin(), kAxisNames.end(), axis) != kAxisNames.end();
+  if (equals == std::string_view::npos || !known) {
     throw Error(fmt::format(
-        "--mesh: '{}' is not of the form tp=N, tp=N..M, cp=N or cp=N..M, separated by commas",
-        part));
+        "--mesh: '{}' is not of the form tp=N or tp=N..M (or cp, dp), separated by commas", part));
   }
   const std::string_view range = part.substr(equals + 1);
   const auto dots = range.find("..");
-  FieldDomain& field = find(domain, axis == "tp" ? "mesh.tp" : "mesh.cp");
+  FieldDomain& field = find(domain, fmt::format("mesh.{}", axis));
   field.minimum = parse_size(range.substr(0, dots));
   field.maximum =
       dots == std::string_view::npos ? field.minimum : parse_size(range.substr(dots + 2));
@@ -136,8 +136,8 @@ void restrict_mesh(Domain& domain, std::string_view mesh) {
   if (mesh.empty()) return;
   Index least = 1;
   domain.most_ranks = 1;
-  for (std::string_view name : {"mesh.tp", "mesh.cp"}) {
-    FieldDomain& field = find(domain, name);
+  for (std::string_view axis : kAxisNames) {
+    FieldDomain& field = find(domain, fmt::format("mesh.{}", axis));
     field.restricted = true;
     field.minimum = field.maximum = 1;
   }
@@ -146,7 +146,7 @@ void restrict_mesh(Domain& domain, std::string_view mesh) {
     restrict_axis(domain, rest.substr(0, comma));
     rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
   }
-  for (std::string_view axis : {"tp", "cp"}) {
+  for (std::string_view axis : kAxisNames) {
     const FieldDomain& field = find(domain, fmt::format("mesh.{}", axis));
     least *= field.minimum;
     domain.most_ranks = std::min(kMostRanks, domain.most_ranks * field.maximum);

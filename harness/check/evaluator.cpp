@@ -1,5 +1,11 @@
 #include "harness/check/evaluator.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/check/diagnose.h"
+#include "harness/model/element.h"
 #include "harness/model/operator.h"
 
 namespace shardproof {
@@ -22,12 +28,51 @@ double CaseEvaluator::prepare(const Item& item) {
   return prepared_->problem.op->work(prepared_->problem) + 1e3 * ranks * ranks;
 }
 
+// A generated case's turn among the properties with variants is drawn by its number.
+std::vector<const Property*> CaseEvaluator::chosen(const Item& item) const {
+  if (!item.property.empty()) return {tables_.property(item.property)};
+  if (!item.text.empty()) return properties_;
+  const auto has_variants = [](const Property* each) { return each->variants != nullptr; };
+  const auto count =
+      static_cast<std::size_t>(std::count_if(properties_.begin(), properties_.end(), has_variants));
+  const std::size_t first = count > 0 ? mix(item.number) % count : 0;
+  std::vector<const Property*> result;
+  std::size_t turn = 0;
+  for (const Property* property : properties_) {
+    if (has_variants(property)) {
+      const std::size_t place = (turn++ + count - first) % count;
+      if (place >= kFurtherProperties) continue;
+    }
+    result.push_back(property);
+  }
+  return result;
+}
+
+// The known faults that make the same case go wrong in the same way.
+std::vector<std::string> CaseEvaluator::likenesses(const Run& run) {
+  const Property* const only[] = {tables_.properties.front()};
+  std::vector<std::string> result;
+  for (const Subject* mutant : tables_.subjects) {
+    const bool may_be_like = mutant->fault != nullptr && mutant->op == run.subject->op &&
+                             mutant->name != run.subject->name;
+    if (!may_be_like) continue;
+    Case value = run.value;
+    value.placement.subject = mutant->name;
+    const CaseReport report = judge_->judge(value, only, {.keep_trace = false});
+    if (report.base == nullptr || !is_alike(run, *report.base)) continue;
+    result.push_back(fmt::format("as in {}: {}", mutant->name, mutant->fault->says));
+  }
+  return result;
+}
+
 CaseResult CaseEvaluator::evaluate(const Item& item) {
-  std::vector<const Property*> properties = properties_;
-  if (!item.property.empty()) properties = {tables_.property(item.property)};
+  const std::vector<const Property*> properties = chosen(item);
   const bool stores = store_ != nullptr && !item.golden_path.empty();
   const CaseReport report = judge_->judge(*prepared_, properties, {.keep_shards = stores});
   CaseResult result = summarize(report, tables_, item.all_numbers);
+  if (!result.diagnosis.empty()) {
+    for (std::string& each : likenesses(*report.base)) result.diagnosis.push_back(std::move(each));
+  }
   if (const Judgement* failure = report.first_failure(); failure && stores) {
     store_->store(report, *failure, item.golden_path);
     result.has_golden = true;

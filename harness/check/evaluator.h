@@ -35,7 +35,14 @@ class CaseEvaluator : public Evaluator {
   double prepare(const Item& item) override;
   CaseResult evaluate(const Item& item) override;
 
+  // Properties that need further runs take turns: each generated case is judged by at most this
+  // many of them, so that a second goes into different cases. Cases given as text get all.
+  static constexpr std::size_t kFurtherProperties = 3;
+
  private:
+  std::vector<const Property*> chosen(const Item& item) const;
+  std::vector<std::string> likenesses(const Run& run);
+
   const Tables& tables_;
   Vocabulary vocabulary_;
   std::vector<const Property*> properties_;

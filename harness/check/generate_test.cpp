@@ -184,7 +184,8 @@ TEST(Domain, UnknownNamesAreErrorsThatListTheChoices) {
 }
 
 TEST(Domain, BadMeshesAreErrors) {
-  EXPECT_NE(error_of({.mesh = "dp=2"}).find("'dp=2'"), std::string::npos);
+  EXPECT_NE(error_of({.mesh = "xp=2"}).find("'xp=2'"), std::string::npos);
+  EXPECT_NE(error_of({.mesh = "dp=2"}).find("can be cut so"), std::string::npos);
   EXPECT_NE(error_of({.mesh = "tp=0"}).find("from 1 to"), std::string::npos);
   EXPECT_NE(error_of({.mesh = "tp=5..2"}).find("ends before it begins"), std::string::npos);
   EXPECT_NE(error_of({.mesh = "tp=128,cp=128"}).find("more than"), std::string::npos);

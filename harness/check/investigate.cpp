@@ -8,6 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "harness/check/explain.h"
 #include "harness/check/shrink.h"
 #include "harness/check/worker_process.h"
 #include "harness/model/element.h"
@@ -63,11 +64,18 @@ Failure Investigator::investigate(const Judged& judged) {
   };
   failure.is_repeatable = still_fails(judged.value);
   if (failure.is_repeatable) {
+    failure.diagnosis =
+        evaluate({.text = failure.found, .property = property, .all_numbers = true}).diagnosis;
     const Subject& subject = *tables_.subject(failure.subject);
     const Shrunk shrunk = shrink(judged.value, subject, tables_.vocabulary(), still_fails);
     failure.evaluations = shrunk.evaluations;
     failure.is_minimal = shrunk.is_minimal && !out_of_time();
     failure.shrunk = to_text(shrunk.value);
+    // A case that runs into its time limit costs too much to vary.
+    const bool is_quick = failed.verdict.kind != VerdictKind::kTimedOut;
+    if (is_quick) {
+      failure.explanation = explain(shrunk.value, subject, tables_.vocabulary(), still_fails);
+    }
   }
   keep(judged, failed, failure);
   workers_.reset();

@@ -19,12 +19,12 @@ const Entry* find_named(const std::vector<const Entry*>& entries, std::string_vi
 // The reference's answer for one run, evaluated at most once per effort.
 class Reference {
  public:
-  Reference(const Problem& problem, const Contract& contract)
-      : problem_(problem), contract_(contract) {}
+  explicit Reference(const Run& run) : run_(run) {}
 
   const Expected& at(Effort effort) {
     if (!evaluated_ || effort > effort_) {
-      expected_ = problem_.op->evaluate(problem_, contract_, effort);
+      const Problem& problem = run_.value.problem;
+      expected_ = problem.op->evaluate(problem, run_.contract, effort);
       effort_ = effort;
       evaluated_ = true;
     }
@@ -32,8 +32,7 @@ class Reference {
   }
 
  private:
-  Problem problem_;
-  Contract contract_;
+  const Run& run_;
   Expected expected_;
   Effort effort_ = Effort::kValues;
   bool evaluated_ = false;
@@ -41,6 +40,7 @@ class Reference {
 
 std::vector<Cost> costs_of(const Case& value, const Subject& subject) {
   std::vector<Cost> result;
+  result.reserve(static_cast<std::size_t>(value.placement.mesh.ranks()));
   for (int rank = 0; rank < value.placement.mesh.ranks(); ++rank) {
     result.push_back(subject.cost(value, rank));
   }
@@ -143,11 +143,10 @@ class Judge::Runs {
     run->subject = &subject_;
     run->contract = subject_.contract(value);
     run->outcome = world(value.placement.world).run(value, subject_, options);
-    auto reference = std::make_shared<Reference>(value.problem, run->contract);
+    auto reference = std::make_shared<Reference>(*run);
     run->expected = [reference](Effort effort) -> const Expected& { return reference->at(effort); };
-    run->costs = [value, &subject = subject_,
-                  costs = std::vector<Cost>()]() mutable -> const std::vector<Cost>& {
-      if (costs.empty()) costs = costs_of(value, subject);
+    run->costs = [&made = *run, costs = std::vector<Cost>()]() mutable -> const std::vector<Cost>& {
+      if (costs.empty()) costs = costs_of(made.value, *made.subject);
       return costs;
     };
     return run;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <ostream>
 
 #include "harness/check/sink.h"
@@ -65,7 +66,9 @@ class ConsoleSink : public Sink {
     print_counts(tally);
     print_coverage(tally);
     print_ratios(tally);
+    print_power(tally);
     print_reasons(tally);
+    print_idle(tally);
     print_failures(tally);
     print_verdict(tally);
     out_.flush();
@@ -94,8 +97,9 @@ class ConsoleSink : public Sink {
     const auto percent = [](const Coverage::Count& count) {
       return 100.0 * static_cast<double>(count.covered) / static_cast<double>(count.possible);
     };
-    fmt::print(out_, "\nPairs of values covered: {} of {} ({:.1f} %)\n", total.covered,
-               total.possible, percent(total));
+    fmt::print(out_,
+               "\nPairs of values covered: {} of {} ({:.1f} %), the last new one by case {}\n",
+               total.covered, total.possible, percent(total), grouped(tally.coverage.last_new()));
     for (const Coverage::Count& count : tally.coverage.counts()) {
       if (count.covered == count.possible) continue;
       fmt::print(out_, "  {} x {}: {} of {}\n", count.first, count.second, count.covered,
@@ -114,6 +118,34 @@ class ConsoleSink : public Sink {
     }
   }
 
+  // The median over cases of the smallest factor on a whole tensor that would have been seen.
+  void print_power(const Tally& tally) {
+    if (tally.power.empty()) return;
+    fmt::print(
+        out_,
+        "\nSmallest relative error of a whole tensor that the bounds see, median; after it "
+        "what the rule\nof twice the baseline's error sees (allclose with 1e-2 sees 1e-2)\n");
+    std::map<std::pair<std::string, std::string>, std::map<DType, std::string>> rows;
+    for (const auto& [key, power] : tally.power) {
+      const auto& [op, tensor, dtype] = key;
+      rows[{op, tensor}][dtype] =
+          fmt::format("{:.0e} /{:.0e}", power.limit.quantile(0.5), power.baseline.quantile(0.5));
+    }
+    fmt::print(out_, "  {:<16} {:<10}", "operator", "tensor");
+    for (DType dtype : all_dtypes()) fmt::print(out_, " {:>13}", format(dtype).name);
+    fmt::print(out_, "\n");
+    for (auto& [key, cells] : rows) {
+      fmt::print(out_, "  {:<16} {:<10}", key.first, key.second);
+      for (DType dtype : all_dtypes()) fmt::print(out_, " {:>13}", cells[dtype]);
+      fmt::print(out_, "\n");
+    }
+    const double share = static_cast<double>(tally.powerless_tensors) /
+                         static_cast<double>(std::max<std::uint64_t>(tally.tensors, 1));
+    fmt::print(out_,
+               "  {} of {} compared tensors ({:.2f} %) could have hidden a structural fault\n",
+               grouped(tally.powerless_tensors), grouped(tally.tensors), 100 * share);
+  }
+
   void print_reasons(const Tally& tally) {
     constexpr std::size_t kShown = 12;
     std::vector<std::pair<std::uint64_t, std::string>> reasons;
@@ -127,6 +159,26 @@ class ConsoleSink : public Sink {
     if (reasons.size() > kShown) {
       fmt::print(out_, "  and {} more reasons\n", reasons.size() - kShown);
     }
+  }
+
+  // A property that never said anything is no evidence, and it should be known.
+  void print_idle(const Tally& tally) {
+    std::map<int, bool> spoke;
+    for (const auto& [key, counts] : tally.by_property) {
+      std::uint64_t said = 0;
+      for (int kind = 0; kind < kVerdictKinds; ++kind) {
+        const auto each = static_cast<VerdictKind>(kind);
+        const bool counted = each != VerdictKind::kDiscarded && each != VerdictKind::kRefused;
+        if (counted) said += counts[static_cast<std::size_t>(kind)];
+      }
+      spoke[key.second] = spoke[key.second] || said > 0;
+    }
+    std::string names;
+    for (const auto& [property, has_spoken] : spoke) {
+      if (has_spoken) continue;
+      names += (names.empty() ? "" : ", ") + std::string(property_name(property, tally.tables));
+    }
+    if (!names.empty()) fmt::print(out_, "\nProperties that judged no case: {}\n", names);
   }
 
   void print_failures(const Tally& tally) {
@@ -145,6 +197,8 @@ class ConsoleSink : public Sink {
                grouped(failure.times),
                failure.origin.empty() ? fmt::format("case {}", failure.number) : failure.origin);
     fmt::print(out_, "   {}\n   {}\n", failure.shrunk, indented(failure.verdict.message, "   "));
+    if (!failure.explanation.empty()) fmt::print(out_, "   {}\n", failure.explanation);
+    for (const std::string& sentence : failure.diagnosis) fmt::print(out_, "   - {}\n", sentence);
     if (!failure.is_repeatable) {
       fmt::print(out_, "   it did not fail again, so it was not shrunk\n");
     } else if (!failure.is_minimal) {

@@ -49,12 +49,19 @@ class JsonSink : public Sink {
   }
 
   void on_failure(const Failure& failure, const Tally&) override {
-    Json record{{"record", "failure"},           {"signature", failure.signature},
-                {"subject", failure.subject},    {"property", failure.property},
-                {"number", failure.number},      {"found", failure.found},
-                {"shrunk", failure.shrunk},      {"evaluations", failure.evaluations},
-                {"minimal", failure.is_minimal}, {"repeatable", failure.is_repeatable},
-                {"golden", failure.golden}};
+    Json record{{"record", "failure"},
+                {"signature", failure.signature},
+                {"subject", failure.subject},
+                {"property", failure.property},
+                {"number", failure.number},
+                {"found", failure.found},
+                {"shrunk", failure.shrunk},
+                {"evaluations", failure.evaluations},
+                {"minimal", failure.is_minimal},
+                {"repeatable", failure.is_repeatable},
+                {"golden", failure.golden},
+                {"diagnosis", failure.diagnosis},
+                {"explanation", failure.explanation}};
     add_verdict(record, failure.verdict);
     write(record);
   }
@@ -74,6 +81,7 @@ class JsonSink : public Sink {
     const Coverage::Count coverage = tally.coverage.total();
     record["pairs_covered"] = coverage.covered;
     record["pairs_possible"] = coverage.possible;
+    record["last_new_pair_by_case"] = tally.coverage.last_new();
     Json ratios = Json::array();
     for (const auto& [key, worst] : tally.ratios) {
       ratios.push_back({{"operator", key.first},
@@ -83,6 +91,17 @@ class JsonSink : public Sink {
                         {"case", worst.sharded_case}});
     }
     record["worst_ratios"] = ratios;
+    Json limits = Json::array();
+    for (const auto& [key, power] : tally.power) {
+      limits.push_back({{"operator", std::get<0>(key)},
+                        {"tensor", std::get<1>(key)},
+                        {"dtype", format(std::get<2>(key)).name},
+                        {"median", power.limit.quantile(0.5)},
+                        {"median_twice_baseline", power.baseline.quantile(0.5)}});
+    }
+    record["detection_limits"] = limits;
+    record["tensors"] = tally.tensors;
+    record["powerless_tensors"] = tally.powerless_tensors;
     record["reasons"] = tally.reasons;
     write(record);
     file_.flush();

@@ -53,7 +53,13 @@ void Tally::add(const Judged& judged) {
   const Subject* known = tables.subject(subject);
   const bool single = known && known->axes.empty();
   for (const TensorNumbers& each : result.tensors) {
-    WorstRatio& worst = ratios[{std::string(judged.value.problem.op->name), each.tensor}];
+    const std::string op(judged.value.problem.op->name);
+    Power& caught = power[{op, each.tensor, judged.value.problem.dtype}];
+    caught.limit.add(each.limit);
+    caught.baseline.add(each.baseline_limit);
+    ++tensors;
+    if (!each.has_power) ++powerless_tensors;
+    WorstRatio& worst = ratios[{op, each.tensor}];
     double& largest = single ? worst.single : worst.sharded;
     if (!(each.likely > largest)) continue;
     largest = each.likely;

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "harness/check/case_result.h"
 #include "harness/check/coverage.h"
+#include "harness/check/limits.h"
 
 namespace shardproof {
 
@@ -29,13 +31,21 @@ struct Failure {
   Verdict verdict;  // of the shrunk case
   std::uint64_t number = 0;
   std::string origin;
-  std::string found;   // case text
-  std::string shrunk;  // case text
+  std::string found;                   // case text
+  std::string shrunk;                  // case text
+  std::vector<std::string> diagnosis;  // of the case as found
+  std::string explanation;             // what of the shrunk case the failure needs
   int evaluations = 0;
   bool is_minimal = false;
   bool is_repeatable = true;
   std::string golden;       // path; empty: not stored
   std::uint64_t times = 1;  // seen so far
+};
+
+// What would have been caught in one tensor of one operator, in cases of one dtype.
+struct Power {
+  Limits limit;     // by the bounds
+  Limits baseline;  // by the rule of twice the baseline's error
 };
 
 using KindCounts = std::array<std::uint64_t, kVerdictKinds>;
@@ -70,7 +80,10 @@ class Tally {
   KindCounts kinds{};
   std::map<std::pair<std::string, int>, KindCounts> by_property;  // (subject, property)
   std::map<std::string, std::uint64_t> reasons;                   // refused, vacuous and discarded
-  std::map<std::pair<std::string, std::string>, WorstRatio> ratios;  // (operator, tensor)
+  std::map<std::pair<std::string, std::string>, WorstRatio> ratios;    // (operator, tensor)
+  std::map<std::tuple<std::string, std::string, DType>, Power> power;  // (operator, tensor, dtype)
+  std::uint64_t tensors = 0;            // compared with the reference
+  std::uint64_t powerless_tensors = 0;  // whose bounds would hide a structural fault
   Coverage coverage;
   std::vector<Failure> failures;
   std::uint64_t failures_left_out = 0;  // distinct ones beyond the limit

@@ -15,7 +15,7 @@ struct ValueAndSlope {
 
 template <typename T>
 ValueAndSlope<T> relu(T z) {
-  return z > 0 ? ValueAndSlope<T>{z, 1} : ValueAndSlope<T>{0, 0};
+  return z <= 0 ? ValueAndSlope<T>{0, 0} : ValueAndSlope<T>{z, 1};  // NaN stays NaN
 }
 
 // z Phi(z), with Phi by the error function (Hendrycks & Gimpel 2016).

@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "harness/devices/cpu.h"
@@ -98,6 +99,33 @@ void CpuDevice::add(const View& from, const View& target) {
     using T = decltype(zero);
     transform<T>(from, target, true, [](const T* source, T* sum, Index count) {
       for (Index i = 0; i < count; ++i) sum[i] += source[i];
+    });
+  });
+}
+
+void CpuDevice::divide(const View& divisor, const View& target) {
+  cpu::in_precision(wider(divisor.dtype, target.dtype), [&](auto zero) {
+    using T = decltype(zero);
+    transform<T>(divisor, target, true, [](const T* below, T* quotient, Index count) {
+      for (Index i = 0; i < count; ++i) quotient[i] /= below[i];
+    });
+  });
+}
+
+void CpuDevice::at_least(double least, const View& target) {
+  cpu::in_precision(target.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    transform<T>(target, target, false, [&](const T* source, T* raised, Index count) {
+      for (Index i = 0; i < count; ++i) raised[i] = std::max(source[i], static_cast<T>(least));
+    });
+  });
+}
+
+void CpuDevice::square_root(const View& target) {
+  cpu::in_precision(target.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    transform<T>(target, target, false, [](const T* source, T* root, Index count) {
+      for (Index i = 0; i < count; ++i) root[i] = std::sqrt(source[i]);
     });
   });
 }

@@ -127,6 +127,16 @@ TEST(CpuElementwise, RoundsInPlace) {
   }
 }
 
+TEST(CpuElementwise, TakesSquareRoots) {
+  const auto device = make_cpu();
+  for (DType dtype : all_dtypes()) {
+    Owned values(dtype, {2, 3}, 2);
+    for (Index i = 0; i < 6; ++i) values.view.put(i, static_cast<double>(i * i));
+    device->square_root(values);
+    EXPECT_EQ(values_of(values), (std::vector<double>{0, 1, 2, 3, 4, 5}));
+  }
+}
+
 TEST(CpuElementwise, CopyKeptNeverReadsWhatItDrops) {
   const auto device = make_cpu();
   for (DType dtype : all_dtypes()) {

@@ -37,6 +37,9 @@ Matrix<T> matrix_of(const View& view) {
 template <typename T>
 void read_matrix(const View& view, T* to) {
   const Index bytes = static_cast<Index>(storage_bytes(view.dtype));
+  if (view.strides[0] == view.shape[1] * view.strides[1]) {
+    return cpu::read_elements(view.dtype, view.data, view.strides[1], view.elements(), to);
+  }
   for (Index i = 0; i < view.shape[0]; ++i) {
     cpu::read_elements(view.dtype, view.data + i * view.strides[0] * bytes, view.strides[1],
                        view.shape[1], to + i * view.shape[1]);

@@ -65,12 +65,12 @@ T sum_of(const T* values, Index count) {
   return sum;
 }
 
-// The largest of `start` and the visible values.
+// The largest of `start` and the visible values; NaN when one of them is NaN.
 template <typename T>
 T largest_of(T start, const std::uint8_t* visible, const T* values, Index count) {
   const auto larger = [&](T a, Index j) {
     const T b = visible[j] != 0 ? values[j] : kMinusInfinity<T>;
-    return a < b ? b : a;
+    return (a < b) | (b != b) ? b : a;
   };
   T lanes[kLanes];
   for (T& lane : lanes) lane = start;
@@ -79,7 +79,7 @@ T largest_of(T start, const std::uint8_t* visible, const T* values, Index count)
     for (Index l = 0; l < kLanes; ++l) lanes[l] = larger(lanes[l], first + l);
   }
   T largest = start;
-  for (T lane : lanes) largest = std::max(largest, lane);
+  for (T lane : lanes) largest = (largest < lane) | (lane != lane) ? lane : largest;
   for (; first < count; ++first) largest = larger(largest, first);
   return largest;
 }
@@ -234,6 +234,24 @@ void CpuDevice::score_gradients(const View& probability, const View& delta, DTyp
       if (!cpu::is_stored_as<T>(rounding)) cpu::round_elements(rounding, scaled, keys);
       gradient_rows.write(i);
       slope_rows.write(i);
+    }
+  });
+}
+
+void CpuDevice::drop(const Dropout& rule, const View& weights) {
+  in_precision_of(weights, [&](auto zero) {
+    using T = decltype(zero);
+    const Rows<T> rows(weights, scratch_, 0);
+    const T factor = static_cast<T>(rule.factor);
+    for (Index i = 0; i < weights.shape[0]; ++i) {
+      T* row = rows.read(i);
+      const Index query = rule.queries.at(i);
+      for (Index j = 0; j < rows.count(); ++j) {
+        const bool kept =
+            is_kept(rule.seed, rule.probability, rule.batch, rule.head, query, rule.keys.at(j));
+        row[j] = kept ? factor * row[j] : T{0};
+      }
+      rows.write(i);
     }
   });
 }

@@ -201,6 +201,31 @@ TEST(OnlineSoftmax, RoundsProbabilitiesButNotTheirSum) {
   }
 }
 
+TEST(Drop, KeepsByGlobalPositions) {
+  const auto device = make_cpu();
+  const Dropout rule{.seed = 5,
+                     .probability = 0.5,
+                     .factor = 2,
+                     .batch = 1,
+                     .head = 3,
+                     .queries = {4, 2},
+                     .keys = {9, 3}};
+  for (DType dtype : {DType::kF32, DType::kF64}) {
+    Owned weights(dtype, {kQueries, kKeys}, 2);
+    weights.randomize(6);
+    std::vector<double> want = values_of(weights);
+    for (Index i = 0; i < kQueries; ++i) {
+      for (Index j = 0; j < kKeys; ++j) {
+        double& value = want[static_cast<std::size_t>(i * kKeys + j)];
+        value = is_kept(5, 0.5, 1, 3, 4 + 2 * i, 9 + 3 * j) ? 2 * value : 0;
+        if (value == 0) weights.view.set({i, j}, kNan);
+      }
+    }
+    device->drop(rule, weights);
+    expect_close(weights, want, 0);
+  }
+}
+
 TEST(RowDelta, SubtractsTheGradientOfLse) {
   const auto device = make_cpu();
   Owned dout(DType::kBf16, {2, 3}), out(DType::kBf16, {2, 3}), dlse(DType::kF32, {2});

@@ -36,9 +36,7 @@ Rounding on_entry(DType from, DType stored, DType operand) {
 
 Rounding rounding_to(DType type) {
   const Format& f = format(type);
-  // f64's own eta, 2^-1075, is no double: the next larger one is.
-  const double eta = std::max(f.eta(), std::numeric_limits<double>::denorm_min());
-  return {f.u(), eta, f.minimum_normal()};
+  return {f.u(), f.eta(), f.minimum_normal()};
 }
 
 Rounding narrowing(DType from, DType to) {

@@ -29,7 +29,7 @@ inline constexpr double kLambda = 6;
 inline constexpr double kWalkEnergy = 0.5;
 
 // Below this the squares of errors underflow in double (the smallest double is 5e-324), so that
-// only the worst case says anything.
+// only the worst case says anything. Whatever the squares lost is smaller than this.
 inline constexpr double kSquaresVanish = 1e-140;
 
 // Errors of an exponent are capped here: exp(60) = 1e26 is already no information.
@@ -132,8 +132,7 @@ struct Bound {
   double worst_case(double inflation) const { return worst * inflation; }
   double likely_case(double inflation) const {
     const double most = worst_case(inflation);
-    const double likely = std::min(most, linear + kLambda * std::sqrt(square));
-    return most < kSquaresVanish ? most : likely;
+    return std::min(most, std::max(linear + kLambda * std::sqrt(square), kSquaresVanish));
   }
 
   // The bound of factor * (the element), exactly.

@@ -160,7 +160,7 @@ TEST(CaseText, AnImpossibleMaskIsAnErrorThatSaysItsForm) {
 
 TEST(CaseText, AnImpossibleMeshIsAnErrorThatSaysWhatIsAllowed) {
   for (const char* mesh : {"", "2", "cp", "cp:", "cp:4,", ",cp:4", "cp:4,cp:2", "xp:2", "cp=4",
-                           "cp4", "tp:2 cp:4", "tp:2,cp:4,dp:2"}) {
+                           "cp4", "tp:2 cp:4", "tp:2,cp:4,pp:2"}) {
     const std::string said = complaint(changed("mesh=tp:2,cp:4", std::string("mesh=") + mesh));
     EXPECT_NE(said, "") << mesh;
     EXPECT_TRUE(said.find("'mesh'") != std::string::npos ||

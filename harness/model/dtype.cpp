@@ -1,5 +1,6 @@
 #include "harness/model/dtype.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -57,20 +58,6 @@ std::optional<DType> dtype_from(std::string_view name) {
   return std::nullopt;
 }
 
-std::size_t storage_bytes(DType type) {
-  switch (type) {
-    case DType::kF64:
-      return 8;
-    case DType::kF32:
-    case DType::kTf32:
-      return 4;
-    case DType::kBf16:
-    case DType::kF16:
-      return 2;
-  }
-  return 0;
-}
-
 DType accumulator_of(DType type) { return type == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 double round_to(DType type, double value) {
@@ -89,7 +76,7 @@ double half_ulp(DType type, double magnitude) {
   if (!std::isfinite(magnitude)) return kInfinity;
   // The power of two below `magnitude`: its exponent bits alone.
   const auto bits = std::bit_cast<std::uint64_t>(magnitude) & 0x7ff0000000000000ull;
-  return std::bit_cast<double>(bits) * f.u();
+  return std::max(std::bit_cast<double>(bits) * f.u(), f.eta());
 }
 
 double load(DType type, const void* data, std::ptrdiff_t index) {

@@ -29,7 +29,19 @@ struct Format {
 const Format& format(DType type);
 std::span<const DType> all_dtypes();
 std::optional<DType> dtype_from(std::string_view name);
-std::size_t storage_bytes(DType type);
+inline std::size_t storage_bytes(DType type) {
+  switch (type) {
+    case DType::kF64:
+      return 8;
+    case DType::kF32:
+    case DType::kTf32:
+      return 4;
+    case DType::kBf16:
+    case DType::kF16:
+      return 2;
+  }
+  return 0;
+}
 
 // f64 for f64 problems, f32 for all others: the type in which subjects accumulate.
 DType accumulator_of(DType type);

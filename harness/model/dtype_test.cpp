@@ -195,6 +195,16 @@ TEST(DType, HalfUlpIsHalfTheDistanceToTheNextValue) {
   EXPECT_EQ(half_ulp(DType::kBf16, kInfinity), kInfinity);
 }
 
+// Half the distance between the smallest numbers of f64 is no double.
+TEST(DType, HalfUlpNeverVanishes) {
+  for (DType type : all_dtypes()) {
+    for (double value : {0.0, 0x1p-1074, 0x1p-1030, 0x1p-1022, 0x1.8p-1022, 0x1p-1021, 0x1p-126}) {
+      EXPECT_GE(half_ulp(type, value), format(type).eta()) << format(type).name << ' ' << value;
+      EXPECT_GT(half_ulp(type, value), 0) << format(type).name << ' ' << value;
+    }
+  }
+}
+
 TEST(DType, NoRoundingErrorExceedsHalfAnUlp) {
   std::mt19937_64 random(2);
   for (int i = 0; i < 100000; ++i) {

@@ -4,11 +4,14 @@
 #include <cmath>
 #include <limits>
 
+#include "harness/model/edit.h"
 #include "harness/model/require.h"
+#include "harness/model/word.h"
 
 namespace shardproof {
 namespace {
 
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ull;  // 2^64 / golden ratio
 
 // Mean 0, variance 1, at most 3.47 in magnitude: the sum of four 16-bit uniforms (Irwin-Hall).
@@ -64,14 +67,55 @@ class Drawer {
     }
   }
 
-  double operator()(Index position) const {
-    if (is_hidden_nan(position)) return std::numeric_limits<double>::quiet_NaN();
-    return rounded(scale_ * raw(position));
+  double operator()(Index position) {
+    if (spec_.role == Role::kWord) return drawn_word(problem_, bits(position));
+    const double value = rounded(scale_ * raw(position));
+    return problem_.edit == Edit::kNone ? value : edited(position, value);
   }
 
  private:
   Index token(Index position) const {
     return position / token_stride_ % std::max<Index>(tokens_, 1);
+  }
+
+  // What the problem's edit makes of `value`; redrawn tokens are edited where they are drawn.
+  double edited(Index position, double value) {
+    switch (problem_.edit) {
+      case Edit::kNone:
+      case Edit::kFrom:
+        return value;
+      case Edit::kHiddenNan:
+        return is_hidden(position) || is_padding(position) ? kNan : value;
+      case Edit::kNanToken:
+        return is_query() && token(position) == problem_.edit_at ? kNan : value;
+      case Edit::kUpstreamTwice:
+        return spec_.kind == TensorKind::kUpstream ? rounded(2 * value) : value;
+      case Edit::kValuesTwice:
+        return spec_.value_power == 1 ? rounded(2 * value) : value;
+      case Edit::kUniform:
+        return uniform_attention(position, value);
+      case Edit::kNudge:
+        return nudged(position, value);
+    }
+    return value;
+  }
+
+  // Activations are the queries of operators that project them.
+  bool is_query() const {
+    const bool has_tokens = spec_.token_dimension >= 0;
+    return has_tokens && (spec_.role == Role::kQuery || spec_.role == Role::kActivation);
+  }
+
+  double uniform_attention(Index position, double value) const {
+    if (spec_.role == Role::kQuery || spec_.role == Role::kScoreBias) return 0;
+    if (spec_.role != Role::kValue) return value;
+    return token(position) % row_length_ == position % row_length_ ? 1 : 0;
+  }
+
+  double nudged(Index position, double value) const {
+    const double step = scale_ * kNudges[static_cast<std::size_t>(problem_.edit_at)];
+    if (spec_.kind != TensorKind::kInput) return value;
+    return rounded(value + (mix(bits(position)) & 1 ? step : -step));
   }
 
   std::uint64_t bits(Index position) const { return bits(position, position); }
@@ -89,15 +133,26 @@ class Drawer {
            token(position) >= problem_.edit_at;
   }
 
-  bool is_hidden_nan(Index position) const {
-    if (problem_.edit != Edit::kHiddenNan) return false;
+  // Whether this logit is of a column that is no word.
+  bool is_padding(Index position) const {
+    return spec_.role == Role::kActivation &&
+           position % row_length_ >= row_length_ - problem_.padding;
+  }
+
+  // Whether no query of its batch entry sees this key: found once for the elements of a token that
+  // are drawn one after another.
+  bool is_hidden(Index position) {
     if (spec_.role != Role::kKey && spec_.role != Role::kValue) return false;
-    const Index batch = position / (token_stride_ * std::max<Index>(tokens_, 1));
+    const Index row = position / token_stride_;
+    if (row == judged_row_) return hidden_;
+    judged_row_ = row;
+    const Index batch = row / std::max<Index>(tokens_, 1);
     const Index key = token(position);
-    for (Index query = 0; query < problem_.q; ++query) {
-      if (visible(problem_, batch, query, key)) return false;
+    hidden_ = true;
+    for (Index query = 0; query < problem_.q && hidden_; ++query) {
+      hidden_ = !visible(problem_, batch, query, key);
     }
-    return true;
+    return hidden_;
   }
 
   double raw(Index position) const {
@@ -222,25 +277,21 @@ class Drawer {
   Index tokens_ = 1;
   Index token_stride_ = 1;
   double scale_ = 1;
+  Index judged_row_ = -1;  // batch and token that hidden_ is about
+  bool hidden_ = false;
 };
 
 }  // namespace
 
-std::uint64_t mix(std::uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
-  return value ^ (value >> 31);
-}
-
 void fill_elements(const Problem& problem, const TensorSpec& spec, std::span<const Index> positions,
                    std::span<double> values) {
   require(positions.size() == values.size(), "one value a position");
-  const Drawer drawer(problem, spec);
+  Drawer drawer(problem, spec);
   for (std::size_t i = 0; i < positions.size(); ++i) values[i] = drawer(positions[i]);
 }
 
 std::vector<double> whole_tensor(const Problem& problem, const TensorSpec& spec) {
-  const Drawer drawer(problem, spec);
+  Drawer drawer(problem, spec);
   std::vector<double> values(static_cast<std::size_t>(spec.shape.elements()));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = drawer(static_cast<Index>(i));
   return values;

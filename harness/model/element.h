@@ -12,7 +12,11 @@
 namespace shardproof {
 
 // A 64-bit hash of `value` (the finaliser of SplitMix64, Steele et al. 2014).
-std::uint64_t mix(std::uint64_t value);
+inline std::uint64_t mix(std::uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+  return value ^ (value >> 31);
+}
 
 // The elements of input or upstream tensor `spec` at the given global row-major positions, rounded
 // to spec.dtype.

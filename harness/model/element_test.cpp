@@ -267,6 +267,13 @@ TEST(Element, HiddenNanPoisonsExactlyTheKeysAndValuesThatNobodySees) {
       const bool hidden = (role == Role::kKey || role == Role::kValue) && token + batch >= 6;
       ASSERT_EQ(std::isnan(values[i]), hidden) << static_cast<int>(role) << ' ' << i;
     }
+    // Whatever was drawn before.
+    const std::vector<Index> jumping{0, 6 * 3 * 8, 11 * 3 * 8 + 5 * 3 * 8, 5, 10 * 3 * 8 + 3};
+    std::vector<double> drawn(jumping.size());
+    fill_elements(problem, spec_of(role), jumping, drawn);
+    for (std::size_t i = 0; i < jumping.size(); ++i) {
+      ASSERT_EQ(std::isnan(drawn[i]), std::isnan(values[static_cast<std::size_t>(jumping[i])]));
+    }
   }
 }
 

@@ -11,8 +11,13 @@ namespace {
 
 constexpr std::array<DType, 5> kDtypesBySimplicity{DType::kF32, DType::kF64, DType::kBf16,
                                                    DType::kF16, DType::kTf32};
+constexpr std::array<double, 3> kEpsilons{1e-5, 1e-6, 1e-2};
 constexpr std::array<double, 4> kScales{0, 1, 0.3, 0.0625};
 constexpr std::array<double, 3> kSoftcaps{0, 30, 2.5};
+constexpr std::array<double, 3> kDropouts{0, 0.1, 0.5};
+constexpr std::array<double, 4> kSmoothings{0, 0.1, 0.5, 1};
+constexpr std::array<double, 4> kIgnored{0, 0.2, 0.9, 1};
+constexpr std::array<double, 4> kMaxNorms{0, 1, 0.01, 50};
 
 template <class Range, class Value>
 Index position(const Range& range, const Value& value) {
@@ -90,11 +95,12 @@ Field mask_parameter(std::string_view name) {
           .largest = [](bool medium, const Vocabulary&) { return Index{medium ? 2048 : 100}; }};
 }
 
-Field gated_field() {
-  return {.name = "gated",
-          .key = "gated",
-          .get = [](const Case& c, const Vocabulary&) { return Index{c.problem.gated}; },
-          .set = [](Case& c, Index to, const Vocabulary&) { c.problem.gated = to > 0; },
+template <bool Problem::*kMember>
+Field yes(std::string_view name) {
+  return {.name = name,
+          .key = name,
+          .get = [](const Case& c, const Vocabulary&) { return Index{c.problem.*kMember}; },
+          .set = [](Case& c, Index to, const Vocabulary&) { c.problem.*kMember = to > 0; },
           .minimum = 0,
           .simplest = 0,
           .largest = [](bool, const Vocabulary&) { return Index{1}; }};
@@ -110,24 +116,21 @@ void set_axis(Mesh& mesh, std::string_view name, Index size) {
   mesh.axes.push_back({std::string(name), static_cast<int>(size)});
 }
 
-Field axis_field(bool is_tp) {
-  Field field{
-      .name = is_tp ? "mesh.tp" : "mesh.cp",
-      .key = "mesh",
-      .placement = true,
-      .get = [](const Case& c, const Vocabulary&) { return Index{c.placement.mesh.size("cp")}; },
-      .set = [](Case& c, Index to, const Vocabulary&) { set_axis(c.placement.mesh, "cp", to); },
-      .minimum = 1,
-      .simplest = 1,
-      .largest = [](bool, const Vocabulary&) { return Index{16}; }};
-  if (is_tp) {
-    field.get = [](const Case& c, const Vocabulary&) { return Index{c.placement.mesh.size("tp")}; };
-    field.set = [](Case& c, Index to, const Vocabulary&) { set_axis(c.placement.mesh, "tp", to); };
-  }
-  return field;
+template <std::size_t kAxis>
+Field axis_field(std::string_view name) {
+  return {.name = name,
+          .key = "mesh",
+          .placement = true,
+          .get = [](const Case& c,
+                    const Vocabulary&) { return Index{c.placement.mesh.size(kAxisNames[kAxis])}; },
+          .set = [](Case& c, Index to,
+                    const Vocabulary&) { set_axis(c.placement.mesh, kAxisNames[kAxis], to); },
+          .minimum = 1,
+          .simplest = 1,
+          .largest = [](bool, const Vocabulary&) { return Index{16}; }};
 }
 
-// 0: tp is the slow axis; 1: cp is.
+// 0: tp is the slowest axis; 1: it is the fastest.
 Field axis_order_field() {
   return {.name = "mesh.order",
           .key = "mesh",
@@ -135,13 +138,14 @@ Field axis_order_field() {
           .get =
               [](const Case& c, const Vocabulary&) {
                 const auto& axes = c.placement.mesh.axes;
-                return Index{axes.size() == 2 && axes[0].name == "cp"};
+                return Index{axes.size() > 1 && axes.back().name == "tp"};
               },
           .set =
               [](Case& c, Index to, const Vocabulary&) {
                 auto& axes = c.placement.mesh.axes;
-                const bool cp_first = axes.size() == 2 && axes[0].name == "cp";
-                if (axes.size() == 2 && cp_first != (to > 0)) std::swap(axes[0], axes[1]);
+                std::stable_partition(axes.begin(), axes.end(), [&](const Axis& axis) {
+                  return (axis.name == "tp") == (to == 0);
+                });
               },
           .minimum = 0,
           .simplest = 0,
@@ -165,8 +169,9 @@ Field layout_field() {
 
 std::span<const Field> all_fields() {
   static const std::vector<Field> fields{
-      axis_field(true),
-      axis_field(false),
+      axis_field<0>("mesh.tp"),
+      axis_field<1>("mesh.cp"),
+      axis_field<2>("mesh.dp"),
       axis_order_field(),
       layout_field(),
       number<&Problem::batch, 3, 2>("batch", "batch", 0, 1),
@@ -184,14 +189,25 @@ std::span<const Field> all_fields() {
       mask_parameter<&MaskChoice::a>("mask.a"),
       mask_parameter<&MaskChoice::b>("mask.b"),
       choice<&Problem::bias, names_of_score_bias>("bias"),
+      yes<&Problem::sink>("sink"),
       listed<&Problem::scale, kScales>("scale"),
       listed<&Problem::softcap, kSoftcaps>("softcap"),
+      listed<&Problem::dropout, kDropouts>("dropout"),
       choice<&Problem::activation, names_of_activation>("activation"),
-      gated_field(),
+      choice<&Problem::norm, names_of_norm>("norm"),
+      listed<&Problem::epsilon, kEpsilons>("epsilon"),
+      yes<&Problem::gated>("gated"),
+      yes<&Problem::tied>("tied"),
+      number<&Problem::micro_batches, 4, 4>("micro_batches", "micro_batches", 1, 1),
+      listed<&Problem::max_norm, kMaxNorms>("max_norm"),
       choice<&Problem::collective, names_of_collective>("collective"),
       number<&Problem::parts, 16, 16>("parts", "parts", 1, 1),
       number<&Problem::count, 64, 65536>("count", "count", 0, 1),
       number<&Problem::root, 15, 15>("root", "root", 0, 0),
+      number<&Problem::vocab, 64, 2048>("vocab", "vocab", 1, 1),
+      number<&Problem::padding, 12, 100>("padding", "padding", 0, 0),
+      listed<&Problem::smoothing, kSmoothings>("smoothing"),
+      listed<&Problem::ignored, kIgnored>("ignored"),
       listed<&Problem::dtype, kDtypesBySimplicity>("dtype"),
       choice<&Problem::data, names_of_recipe>("data"),
   };

@@ -107,11 +107,12 @@ Mesh parse_mesh(std::string_view text) {
     at = end + 1;
     const auto colon = axis.find(':');
     const std::string name(axis.substr(0, colon));
+    const bool known = std::find(kAxisNames.begin(), kAxisNames.end(), name) != kAxisNames.end();
     const bool repeated = std::any_of(mesh.axes.begin(), mesh.axes.end(),
-                                      [&](const Axis& known) { return known.name == name; });
-    if (colon == std::string_view::npos || (name != "tp" && name != "cp") || repeated) {
+                                      [&](const Axis& other) { return other.name == name; });
+    if (colon == std::string_view::npos || !known || repeated) {
       throw Error(fmt::format(
-          "'{}' is not a mesh; allowed: 1, or axes tp and cp once each, as in tp:2,cp:4", text));
+          "'{}' is not a mesh; allowed: 1, or axes tp, cp, dp once each, as in tp:2,cp:4", text));
     }
     const Index size = parse_index(axis.substr(colon + 1), 1);
     ranks *= size;

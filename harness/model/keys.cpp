@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/model/edit.h"
 #include "harness/model/key_values.h"
 #include "harness/model/operator.h"
 #include "harness/model/require.h"
@@ -13,17 +14,18 @@ std::string print_edit(const Case& value) {
   const Problem& problem = value.problem;
   if (problem.edit == Edit::kNone) return "";
   const std::string name(names_of_edit()[static_cast<std::size_t>(problem.edit)]);
-  return problem.edit == Edit::kFrom ? fmt::format("{}:{}", name, problem.edit_at) : name;
+  return has_position(problem.edit) ? fmt::format("{}:{}", name, problem.edit_at) : name;
 }
 
 void parse_edit(std::string_view text, Case& value, const Vocabulary&) {
   const auto colon = text.find(':');
   value.problem.edit = static_cast<Edit>(parse_name(text.substr(0, colon), names_of_edit()));
-  const bool has_position = value.problem.edit == Edit::kFrom;
-  if (has_position != (colon != std::string_view::npos)) {
-    throw Error(fmt::format("'{}' is not of the form none, from:position or hidden_nan", text));
+  const bool positioned = has_position(value.problem.edit);
+  if (positioned != (colon != std::string_view::npos)) {
+    throw Error(fmt::format("'{}' must {} a position, as from:3 has", text,
+                            positioned ? "have" : "not have"));
   }
-  value.problem.edit_at = has_position ? parse_index(text.substr(colon + 1)) : 0;
+  value.problem.edit_at = positioned ? parse_index(text.substr(colon + 1)) : 0;
 }
 
 std::string print_real(double value) { return value == 0 ? "" : fmt::format("{}", value); }
@@ -142,13 +144,23 @@ Key mask_key() {
           .copy = [](const Problem& from, Problem& to) { to.mask = from.mask; }};
 }
 
-Key gated_key() {
-  return {.name = "gated",
+// A key that is "yes", or absent.
+template <bool Problem::*kMember>
+Key yes(std::string_view name) {
+  return {.name = name,
           .required = false,
-          .print = [](const Case& c) { return std::string(c.problem.gated ? "yes" : ""); },
+          .print = [](const Case& c) { return std::string(c.problem.*kMember ? "yes" : ""); },
           .parse = [](std::string_view text, Case& c,
-                      const Vocabulary&) { c.problem.gated = parse_name(text, kNoYes) == 1; },
-          .copy = [](const Problem& from, Problem& to) { to.gated = from.gated; }};
+                      const Vocabulary&) { c.problem.*kMember = parse_name(text, kNoYes) == 1; },
+          .copy = [](const Problem& from, Problem& to) { to.*kMember = from.*kMember; }};
+}
+
+Key padding_key() {
+  Key key = number<&Problem::padding>("padding", false);
+  key.print = [](const Case& c) {
+    return c.problem.padding == 0 ? std::string() : fmt::format("{}", c.problem.padding);
+  };
+  return key;
 }
 
 Key dtype_key() {
@@ -231,16 +243,27 @@ std::span<const Key> all_keys() {
       dim_key(),
       mask_key(),
       choice<&Problem::bias, names_of_score_bias>("bias", false),
+      yes<&Problem::sink>("sink"),
       real<&Problem::scale>("scale"),
       real<&Problem::softcap>("softcap"),
+      real<&Problem::dropout>("dropout"),
       number<&Problem::hidden>("hidden"),
       number<&Problem::outputs>("outputs"),
       choice<&Problem::activation, names_of_activation>("activation", true),
-      gated_key(),
+      yes<&Problem::gated>("gated"),
+      choice<&Problem::norm, names_of_norm>("norm", true),
+      real<&Problem::epsilon>("epsilon"),
+      yes<&Problem::tied>("tied"),
+      number<&Problem::micro_batches, 1>("micro_batches"),
+      real<&Problem::max_norm>("max_norm"),
       choice<&Problem::collective, names_of_collective>("collective", true),
       number<&Problem::parts, 1>("parts"),
       number<&Problem::count>("count"),
       number<&Problem::root>("root", false),
+      number<&Problem::vocab, 1>("vocab"),
+      padding_key(),
+      real<&Problem::smoothing>("smoothing"),
+      real<&Problem::ignored>("ignored"),
       dtype_key(),
       choice<&Problem::data, names_of_recipe>("data", true),
       seed_key(),

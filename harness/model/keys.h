@@ -1,4 +1,4 @@
-// Keys: the entries of a case's text, "key=value". Internal to the model: the text form, and which
+// Keys: the entries of a case's text, "key=value": how each is printed and parsed, and which
 // Problem fields a key stands for.
 #pragma once
 

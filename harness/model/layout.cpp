@@ -42,6 +42,7 @@ Range even_part(Index length, Index parts, Index part) {
 
 std::vector<Index> owned_positions(Layout layout, Index length, Index ranks, Index rank) {
   std::vector<Index> result;
+  result.reserve(static_cast<std::size_t>(length / ranks + 2));
   switch (layout) {
     case Layout::kContiguous:
       append(result, even_part(length, ranks, rank));

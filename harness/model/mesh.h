@@ -1,14 +1,19 @@
 // Mesh: named axes of ranks, first axis slowest, and the coordinates and groups they define.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace shardproof {
 
+// What is cut along an axis: tp weights or a vocabulary, cp the tokens of sequences that attend, dp
+// tokens that have nothing to do with each other.
+inline constexpr std::array<std::string_view, 3> kAxisNames{"tp", "cp", "dp"};
+
 struct Axis {
-  std::string name;  // "tp" or "cp"
+  std::string name;  // one of kAxisNames
   int size = 1;
 
   bool operator==(const Axis&) const = default;

@@ -13,7 +13,17 @@
 namespace shardproof {
 
 // What a tensor means, so that a data recipe can treat it accordingly.
-enum class Role { kQuery, kKey, kValue, kScoreBias, kActivation, kWeight, kBias, kUpstream };
+enum class Role {
+  kQuery,
+  kKey,
+  kValue,
+  kScoreBias,
+  kActivation,
+  kWeight,
+  kBias,
+  kUpstream,
+  kWord,  // the number of a word; -1: none
+};
 
 enum class TensorKind {
   kInput,
@@ -29,6 +39,8 @@ struct TensorSpec {
   DType dtype = DType::kF32;
   Shape shape;
   int token_dimension = -1;  // the dimension that counts tokens; -1: none
+  // When every input and upstream gradient is multiplied by c^value_power, so are the results.
+  int value_power = 0;
 };
 
 // The answer for one output or gradient, row-major as its spec says.

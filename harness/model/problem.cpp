@@ -3,17 +3,19 @@
 #include <array>
 #include <cmath>
 
+#include "harness/model/element.h"
+
 namespace shardproof {
 namespace {
 
 constexpr std::array<std::string_view, 3> kBiases{"none", "alibi", "dense"};
 constexpr std::array<std::string_view, 4> kActivations{"relu", "gelu", "gelu_tanh", "silu"};
+constexpr std::array<std::string_view, 2> kNorms{"rms", "layer"};
 constexpr std::array<std::string_view, 6> kCollectives{"all_reduce", "all_gather", "reduce_scatter",
                                                        "all_to_all", "broadcast",  "ring_shift"};
 constexpr std::array<std::string_view, 10> kRecipes{
     "normal", "heavy_tailed", "peaked",        "ramped",  "cancellation",
     "tiny",   "huge",         "constant_rows", "integer", "coordinates"};
-constexpr std::array<std::string_view, 3> kEdits{"none", "from", "hidden_nan"};
 
 double as_accumulator(const Problem& problem, double value) {
   return round_to(accumulator_of(problem.dtype), value);
@@ -23,9 +25,9 @@ double as_accumulator(const Problem& problem, double value) {
 
 std::span<const std::string_view> names_of_score_bias() { return kBiases; }
 std::span<const std::string_view> names_of_activation() { return kActivations; }
+std::span<const std::string_view> names_of_norm() { return kNorms; }
 std::span<const std::string_view> names_of_collective() { return kCollectives; }
 std::span<const std::string_view> names_of_recipe() { return kRecipes; }
-std::span<const std::string_view> names_of_edit() { return kEdits; }
 
 double effective_scale(const Problem& problem) {
   const double scale =
@@ -35,6 +37,30 @@ double effective_scale(const Problem& problem) {
 
 double effective_softcap(const Problem& problem) {
   return as_accumulator(problem, problem.softcap);
+}
+
+double dropout_factor(const Problem& problem) {
+  return as_accumulator(problem, 1 / (1 - problem.dropout));
+}
+
+bool is_kept(std::uint64_t seed, double dropout, Index batch, Index head, Index query, Index key) {
+  std::uint64_t bits = mix(seed + 1);
+  for (Index coordinate : {batch, head, query, key}) {
+    bits = mix(bits + static_cast<std::uint64_t>(coordinate) + 1);
+  }
+  return static_cast<double>(bits >> 11) * 0x1p-53 >= dropout;
+}
+
+double effective_smoothing(const Problem& problem) {
+  return as_accumulator(problem, problem.smoothing);
+}
+
+double effective_max_norm(const Problem& problem) {
+  return as_accumulator(problem, problem.max_norm);
+}
+
+double effective_epsilon(const Problem& problem) {
+  return as_accumulator(problem, problem.epsilon);
 }
 
 MaskArguments mask_arguments(const Problem& problem) {

@@ -17,6 +17,7 @@ struct Operator;
 // What is added to the scaled score of (head, query, key).
 enum class ScoreBias { kNone, kAlibi, kDense };
 enum class Activation { kRelu, kGelu, kGeluTanh, kSilu };
+enum class Norm { kRms, kLayer };
 enum class Collective { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kRingShift };
 enum class DataRecipe {
   kNormal,
@@ -34,14 +35,19 @@ enum class DataRecipe {
 enum class Edit {
   kNone,
   kFrom,       // tokens at positions >= edit_at are drawn anew (keys and values, or activations)
-  kHiddenNan,  // keys and values that no query of their batch sees are NaN
+  kHiddenNan,  // keys and values that no query of their batch sees, and padding, are NaN
+  kNanToken,   // token edit_at of the queries (or activations) is NaN
+  kUpstreamTwice,  // upstream gradients are doubled
+  kValuesTwice,    // tensors with a value_power (operator.h) are doubled
+  kUniform,        // queries and score biases are 0, values one-hot: every visible key weighs alike
+  kNudge,          // every element moves by kNudges[edit_at] (edit.h) up or down
 };
 
 std::span<const std::string_view> names_of_score_bias();
 std::span<const std::string_view> names_of_activation();
+std::span<const std::string_view> names_of_norm();
 std::span<const std::string_view> names_of_collective();
 std::span<const std::string_view> names_of_recipe();
-std::span<const std::string_view> names_of_edit();
 
 struct Problem {
   const Operator* op = nullptr;
@@ -56,10 +62,12 @@ struct Problem {
   Index dim_v = 1;     // head dimension of v and out
   MaskChoice mask;
   ScoreBias bias = ScoreBias::kNone;
+  bool sink = false;   // a logit a head that joins every row of the softmax and has no value
   double scale = 0;    // 0: 1/sqrt(dim)
   double softcap = 0;  // 0: none
+  double dropout = 0;  // share of the weights P that are left out
 
-  // mlp (tokens, features -> hidden -> outputs) and attention_layer (features)
+  // mlp, norm_mlp, training_step (tokens, features -> hidden -> outputs), attention_layer
   Index tokens = 1;
   Index features = 1;
   Index hidden = 1;
@@ -67,11 +75,26 @@ struct Problem {
   Activation activation = Activation::kRelu;
   bool gated = false;
 
+  // norm_mlp
+  Norm norm = Norm::kRms;
+  double epsilon = 1e-5;  // added to the variance
+
   // collective: `parts` contributions of `count` elements
   Collective collective = Collective::kAllReduce;
   Index parts = 1;
   Index count = 1;
   Index root = 0;
+
+  // cross_entropy: next-word losses of `batch` sequences of `tokens`
+  Index vocab = 1;       // words
+  Index padding = 0;     // columns of the logits beyond the words
+  double smoothing = 0;  // share of the target spread evenly over the words
+  double ignored = 0;    // share of the tokens that are nobody's target
+
+  // training_step
+  bool tied = false;        // w2 is w1 transposed
+  Index micro_batches = 1;  // in which a rank works through its tokens
+  double max_norm = 0;      // gradients are clipped to it; 0: not at all
 
   DType dtype = DType::kF32;
   DataRecipe data = DataRecipe::kNormal;
@@ -87,6 +110,22 @@ double effective_scale(const Problem& problem);
 
 // The softcap as both sides use it, rounded likewise; 0 when there is none.
 double effective_softcap(const Problem& problem);
+
+// What the weights that dropout keeps are multiplied by, 1 / (1 - dropout), rounded likewise.
+double dropout_factor(const Problem& problem);
+
+// Whether dropout keeps the weight of a pair: a function of the seed and of global positions, and
+// so the same under every placement.
+bool is_kept(std::uint64_t seed, double dropout, Index batch, Index head, Index query, Index key);
+
+// The label smoothing as both sides use it, rounded likewise.
+double effective_smoothing(const Problem& problem);
+
+// The epsilon of a norm as both sides use it, rounded likewise.
+double effective_epsilon(const Problem& problem);
+
+// The largest norm of the gradients as both sides use it, rounded likewise; 0 when there is none.
+double effective_max_norm(const Problem& problem);
 
 // The arguments of the problem's mask.
 MaskArguments mask_arguments(const Problem& problem);

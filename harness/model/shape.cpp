@@ -1,22 +1,9 @@
 #include "harness/model/shape.h"
 
-#include "harness/model/require.h"
-
 namespace shardproof {
 
 Shape::Shape(std::initializer_list<Index> extents) {
   for (Index extent : extents) append(extent);
-}
-
-void Shape::append(Index extent) {
-  require(rank_ < kMaximumRank, "a shape has at most six dimensions");
-  extents_[static_cast<std::size_t>(rank_++)] = extent;
-}
-
-Index Shape::elements() const {
-  Index count = 1;
-  for (int d = 0; d < rank_; ++d) count *= (*this)[d];
-  return count;
 }
 
 std::array<Index, Shape::kMaximumRank> Shape::coordinates(Index flat) const {

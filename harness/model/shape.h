@@ -6,6 +6,8 @@
 #include <initializer_list>
 #include <string>
 
+#include "harness/model/require.h"
+
 namespace shardproof {
 
 using Index = std::int64_t;
@@ -20,10 +22,17 @@ class Shape {
   int rank() const { return rank_; }
   Index operator[](int dimension) const { return extents_[static_cast<std::size_t>(dimension)]; }
   Index& operator[](int dimension) { return extents_[static_cast<std::size_t>(dimension)]; }
-  void append(Index extent);
+  void append(Index extent) {
+    require(rank_ < kMaximumRank, "a shape has at most six dimensions");
+    extents_[static_cast<std::size_t>(rank_++)] = extent;
+  }
 
   // The number of elements; 1 for rank 0.
-  Index elements() const;
+  Index elements() const {
+    Index count = 1;
+    for (int d = 0; d < rank_; ++d) count *= (*this)[d];
+    return count;
+  }
 
   // The coordinates of the element at row-major position `flat`.
   std::array<Index, kMaximumRank> coordinates(Index flat) const;

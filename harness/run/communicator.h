@@ -45,6 +45,9 @@ class Communicator {
   // order is that of the group, the same on all ranks.
   virtual void all_reduce(const View& data) = 0;
 
+  // Element-wise maximum over the group, in place; NaN where any rank has NaN.
+  virtual void all_reduce_maximum(const View& data) = 0;
+
   // parts[r] receives rank r's `mine`; counts may differ between ranks.
   virtual void all_gather(const View& mine, std::span<const View> parts) = 0;
 

@@ -57,6 +57,23 @@ struct Visibility {
   const std::uint8_t* row(Index query) const { return bytes.data() + query * keys; }
 };
 
+// Dropout of the weights of one head for a pair of chunks: kept ones are multiplied by `factor`.
+struct Dropout {
+  std::uint64_t seed = 0;
+  double probability = 0;
+  double factor = 1;
+  Index batch = 0;
+  Index head = 0;
+  Positions queries = {};
+  Positions keys = {};
+};
+
+// The target of a token: its label has 1 - smoothing, and all `words` share the rest evenly.
+struct TargetRule {
+  double smoothing = 0;
+  Index words = 1;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -75,6 +92,13 @@ class Device {
   // `from` to `to`, except that entries of dimension 0 whose `keep` byte is 0 are not read and
   // become zero.
   virtual void copy_kept(const View& from, std::span<const std::uint8_t> keep, const View& to) = 0;
+
+  // Element-wise: target = target / divisor, and target = the larger of itself and `least`.
+  virtual void divide(const View& divisor, const View& target) = 0;
+  virtual void at_least(double least, const View& target) = 0;
+
+  // Element-wise, in place.
+  virtual void square_root(const View& target) = 0;
 
   // target [rows, n] += bias [n]
   virtual void add_row(const View& bias, const View& target) = 0;
@@ -110,12 +134,50 @@ class Device {
   virtual void score_gradients(const View& probability, const View& delta, DType rounding,
                                const View& gradient, const View& cap_slope) = 0;
 
+  // weights [n, m]: kept elements times the factor, the others 0 whatever they hold.
+  virtual void drop(const Dropout& rule, const View& weights) = 0;
+
   // a = act(z), or act(z) * up when up.data is not null. Shapes [rows, n].
   virtual void activate(Activation activation, const View& z, const View& up, const View& a) = 0;
 
   // dz = da * act'(z) (* up); dup = da * act(z) when up.data is not null. Shapes [rows, n].
   virtual void activate_backward(Activation activation, const View& z, const View& up,
                                  const View& da, const View& dz, const View& dup) = 0;
+
+  // moments [2, n] of the rows of x [n, m]: the mean, 0 for kRms, and the mean square of the
+  // distances from it.
+  virtual void row_moments(Norm norm, const View& x, const View& moments) = 0;
+
+  // z [n, m] = (x - mean) / sqrt(mean square + epsilon) * gamma [m] + beta [m] (Ba et al. 2016;
+  // Zhang & Sennrich 2019); beta.data may be null.
+  virtual void normalize(double epsilon, const View& x, const View& moments, const View& gamma,
+                         const View& beta, const View& z) = 0;
+
+  // The gradients of that: dx [n, m], and sums [2, m] over the rows: of dz times the normalised x,
+  // for gamma, and of dz, for beta. kRms: the mean is no function of x.
+  virtual void normalize_backward(Norm norm, double epsilon, const View& x, const View& moments,
+                                  const View& gamma, const View& dz, const View& dx,
+                                  const View& sums) = 0;
+
+  // maxima [n] = the largest of each row of `from` [n, m]: -inf where m is 0, NaN where one is.
+  virtual void row_maxima(const View& from, const View& maxima) = 0;
+
+  // The next three: logits [n, m] of words first, first + 1, ...; labels [n] are numbers of words,
+  // below 0 where a token has none. sums [3, n] = sum of exp(logit - maximum), the label's logit (0
+  // where it is none of these words), sum of the logits.
+  virtual void word_sums(const View& logits, Index first, const View& labels, const View& maxima,
+                         const View& sums) = 0;
+
+  // Of sums over all words: lse [n], loss [n] (0 without a label), totals [2] = sum of the losses,
+  // number of labels.
+  virtual void word_losses(const TargetRule& rule, const View& labels, const View& maxima,
+                           const View& sums, const View& lse, const View& loss,
+                           const View& totals) = 0;
+
+  // dlogits [n, m] = (exp(logit - lse) - target) * (dloss [n] + dmean [1]), 0 without a label.
+  virtual void word_gradients(const TargetRule& rule, const View& logits, Index first,
+                              const View& labels, const View& lse, const View& dloss,
+                              const View& dmean, const View& dlogits) = 0;
 };
 
 }  // namespace shardproof

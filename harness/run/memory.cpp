@@ -79,30 +79,39 @@ Index first_that_is(const View& view, bool poisoned) {
   });
 }
 
-constexpr std::array<std::byte, Memory::kGuardBytes> kBand = [] {
-  std::array<std::byte, Memory::kGuardBytes> band{};
-  band.fill(std::byte{0xc3});
-  return band;
-}();
+constexpr std::uint64_t kGuard64 = 0xc3c3c3c3c3c3c3c3u;
+using Band = std::array<std::uint64_t, Memory::kGuardBytes / sizeof kGuard64>;
 
-void set_guard(std::byte* data) { std::memcpy(data, kBand.data(), kBand.size()); }
+void set_guard(std::byte* data) {
+  Band band;
+  band.fill(kGuard64);
+  std::memcpy(data, band.data(), sizeof band);
+}
 
-bool is_guard(const std::byte* data) { return std::memcmp(data, kBand.data(), kBand.size()) == 0; }
+bool is_guard(const std::byte* data) {
+  Band band;
+  std::memcpy(band.data(), data, sizeof band);
+  std::uint64_t differs = 0;
+  for (std::uint64_t word : band) differs |= word ^ kGuard64;
+  return differs == 0;
+}
 
 }  // namespace
 
 struct Memory::Block {
   std::unique_ptr<std::byte, FreeAligned> storage;
   std::size_t capacity = 0;  // of the payload, without guards
-  std::string name;
+  std::string_view name;
   Shape shape;
-  std::size_t bytes = 0;  // payload of the live tensor
-  bool live = false;
+  std::size_t bytes = 0;     // payload of the live tensor
+  std::size_t position = 0;  // of the live tensor in live_
   bool received = false;
 
   std::byte* data() const { return storage.get() + kGuardBytes; }
   bool intact() const { return is_guard(storage.get()) && is_guard(data() + bytes); }
-  std::string title() const { return name.empty() ? "a work tensor " + shape.text() : name; }
+  std::string title() const {
+    return name.empty() ? "a work tensor " + shape.text() : std::string(name);
+  }
 };
 
 Memory::Memory() = default;
@@ -115,11 +124,11 @@ Tensor Memory::allocate(std::string_view name, DType dtype, const Shape& shape) 
   block.name = name;
   block.shape = shape;
   block.bytes = bytes;
-  block.live = true;
+  block.position = live_.size();
   block.received = false;
   set_guard(block.storage.get());
   set_guard(block.data() + bytes);
-  payloads_[index] = {block.data(), block.data() + bytes};
+  live_.push_back({block.data(), block.data() + bytes, index});
   live_bytes_ += static_cast<Index>(bytes);
   peak_bytes_ = std::max(peak_bytes_, live_bytes_);
   Tensor tensor;
@@ -133,13 +142,10 @@ Tensor Memory::allocate(std::string_view name, DType dtype, const Shape& shape) 
 // Blocks come in powers of two, so that a campaign's many shapes share a few sizes.
 std::size_t Memory::take(std::size_t bytes) {
   const std::size_t capacity = std::bit_ceil(std::max(bytes, kSmallestBlock));
-  const auto found = std::find_if(unused_.rbegin(), unused_.rend(), [&](std::size_t index) {
-    return blocks_[index].capacity == capacity;
-  });
-  if (found != unused_.rend()) {
-    const std::size_t index = *found;
-    *found = unused_.back();
-    unused_.pop_back();
+  std::vector<std::size_t>& unused = unused_of(capacity);
+  if (!unused.empty()) {
+    const std::size_t index = unused.back();
+    unused.pop_back();
     return index;
   }
   Block block;
@@ -147,25 +153,30 @@ std::size_t Memory::take(std::size_t bytes) {
   block.storage.reset(static_cast<std::byte*>(
       ::operator new (capacity + 2 * kGuardBytes, std::align_val_t{kGuardBytes})));
   blocks_.push_back(std::move(block));
-  payloads_.emplace_back();
   return blocks_.size() - 1;
+}
+
+std::vector<std::size_t>& Memory::unused_of(std::size_t capacity) {
+  return unused_[static_cast<std::size_t>(std::countr_zero(capacity))];
 }
 
 void Memory::free(std::size_t index) {
   Block& block = blocks_[index];
   if (!block.intact()) broken_.push_back(block.title());
-  block.live = false;
-  payloads_[index] = {};
+  live_[block.position] = live_.back();
+  blocks_[live_.back().block].position = block.position;
+  live_.pop_back();
   live_bytes_ -= static_cast<Index>(block.bytes);
   if (block.received) received_bytes_ -= static_cast<Index>(block.bytes);
-  unused_.push_back(index);
+  unused_of(block.capacity).push_back(index);
 }
 
-const Memory::Block* Memory::find(const std::byte* data) const {
-  for (std::size_t i = 0; i < payloads_.size(); ++i) {
-    if (data >= payloads_[i].first && data < payloads_[i].last) return &blocks_[i];
+// Mostly asked about young tensors: the youngest first.
+std::size_t Memory::find(const std::byte* data) const {
+  for (auto live = live_.rbegin(); live != live_.rend(); ++live) {
+    if (data >= live->first && data < live->last) return live->block;
   }
-  return nullptr;
+  return kNone;
 }
 
 Index Memory::first_unwritten(const View& view) { return first_that_is(view, true); }
@@ -182,29 +193,28 @@ void Memory::poison(const View& view) {
 }
 
 void Memory::mark_received(const View& view) {
-  const Block* found = find(view.data);
-  if (found == nullptr || found->received) return;
-  blocks_[static_cast<std::size_t>(found - blocks_.data())].received = true;
-  received_bytes_ += static_cast<Index>(found->bytes);
+  const std::size_t found = find(view.data);
+  if (found == kNone || blocks_[found].received) return;
+  blocks_[found].received = true;
+  received_bytes_ += static_cast<Index>(blocks_[found].bytes);
   peak_received_bytes_ = std::max(peak_received_bytes_, received_bytes_);
 }
 
 std::string Memory::owner(const std::byte* data) const {
-  const Block* found = find(data);
-  return found == nullptr ? std::string() : found->title();
+  const std::size_t found = find(data);
+  return found == kNone ? std::string() : blocks_[found].title();
 }
 
 std::vector<std::string> Memory::broken_guards() const {
   std::vector<std::string> names = broken_;
-  for (const Block& block : blocks_) {
-    if (block.live && !block.intact()) names.push_back(block.title());
+  for (const Live& live : live_) {
+    if (!blocks_[live.block].intact()) names.push_back(blocks_[live.block].title());
   }
   return names;
 }
 
 void Memory::reset() {
-  require(live_bytes_ == 0 && unused_.size() == blocks_.size(),
-          "no tensor outlives the case that made it");
+  require(live_.empty(), "no tensor outlives the case that made it");
   broken_.clear();
   peak_bytes_ = 0;
   received_bytes_ = 0;

@@ -2,6 +2,7 @@
 // the guard bands, and counts what is alive, so that residency is measured and not believed.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,8 @@ class Memory {
   static constexpr std::size_t kGuardBytes = 64;
 
   // A poisoned tensor: every element holds a NaN whose bits no arithmetic produces (a signalling
-  // one: arithmetic and conversions return quiet NaNs). A work tensor has an empty name.
+  // one: arithmetic and conversions return quiet NaNs). A work tensor has an empty name; any other
+  // must outlive the memory.
   Tensor allocate(std::string_view name, DType dtype, const Shape& shape);
 
   // Whether any element still holds the poison; the first such row-major position, or -1.
@@ -29,7 +31,7 @@ class Memory {
   Index peak_received_bytes() const { return peak_received_bytes_; }
   Index peak_bytes() const { return peak_bytes_; }
 
-  bool owns(const std::byte* data) const { return find(data) != nullptr; }
+  bool owns(const std::byte* data) const { return find(data) != kNone; }
 
   // The live tensor that `data` points into: "q", or "a work tensor [3, 4]"; empty when none.
   std::string owner(const std::byte* data) const;
@@ -51,17 +53,22 @@ class Memory {
   struct Block;
   void free(std::size_t block);
   std::size_t take(std::size_t bytes);
-  const Block* find(const std::byte* data) const;
+  std::vector<std::size_t>& unused_of(std::size_t capacity);
 
-  // Of live tensors, by block: apart from the blocks because it is searched for every message.
-  struct Payload {
+  // The block of the live tensor that `data` points into, or kNone.
+  std::size_t find(const std::byte* data) const;
+  static constexpr auto kNone = static_cast<std::size_t>(-1);
+
+  // A live tensor: apart from its block because they are searched for every message.
+  struct Live {
     const std::byte* first = nullptr;
     const std::byte* last = nullptr;
+    std::size_t block = 0;
   };
 
   std::vector<Block> blocks_;
-  std::vector<Payload> payloads_;
-  std::vector<std::size_t> unused_;
+  std::vector<Live> live_;
+  std::array<std::vector<std::size_t>, 64> unused_;  // blocks, by the logarithm of their capacity
   std::vector<std::string> broken_;
   Index live_bytes_ = 0;
   Index peak_bytes_ = 0;

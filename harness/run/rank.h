@@ -20,13 +20,6 @@ using Shard = std::vector<std::vector<Index>>;
 
 Shape shape_of(const Shard& shard);
 
-// One tensor of the case as this rank sees it.
-struct RankTensor {
-  TensorSpec spec;
-  Shard shard;
-  Tensor data;
-};
-
 class Rank {
  public:
   virtual ~Rank() = default;

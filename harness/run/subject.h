@@ -27,6 +27,7 @@ struct Subject {
   std::string_view summary;
   std::vector<std::string_view> axes;  // mesh axes it can be cut along; empty: one rank
   bool uses_layout = false;
+  bool queries_travel = false;  // a rank computes scores of queries that its shard does not hold
 
   // Precision, determinism and partitions promised for this case.
   Contract (*contract)(const Case& value) = nullptr;
@@ -41,7 +42,8 @@ struct Subject {
   // into one that is supported where that is possible. May be null.
   void (*adapt)(Case& value) = nullptr;
 
-  // The global indices of each dimension of `tensor` that `rank` holds.
+  // The global indices of each dimension of `tensor` that `rank` holds. Depends on neither the
+  // problem's edit nor the schedule.
   Shard (*shard)(const Case& value, const TensorSpec& tensor, int rank) = nullptr;
 
   void (*forward)(Rank& rank) = nullptr;

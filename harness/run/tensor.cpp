@@ -57,52 +57,27 @@ Index offset_of(const View& view, Index flat) {
   return offset;
 }
 
-std::byte* moved(const View& view, Index elements) {
-  return view.data + elements * static_cast<Index>(storage_bytes(view.dtype));
-}
-
 }  // namespace
 
 View View::dense(void* data, DType dtype, const Shape& shape) {
   return View{static_cast<std::byte*>(data), dtype, shape, row_major(shape)};
 }
 
-std::size_t View::bytes() const {
-  return static_cast<std::size_t>(elements()) * storage_bytes(dtype);
-}
-
 bool View::is_dense() const {
-  if (elements() == 0) return true;
+  bool dense = true;
   Index stride = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
-    if (shape[d] != 1 && strides[static_cast<std::size_t>(d)] != stride) return false;
+    if (shape[d] == 0) return true;
+    if (shape[d] != 1 && strides[static_cast<std::size_t>(d)] != stride) dense = false;
     stride *= shape[d];
   }
-  return true;
+  return dense;
 }
 
-View View::slice(int dimension, Index first, Index count) const {
+void View::refuse_slice(int dimension, Index first, Index count) const {
   check_dimension(*this, dimension);
-  if (first < 0 || count < 0 || count > shape[dimension] - first) {
-    throw std::out_of_range(fmt::format("slice [{}, {}) of dimension {} of a view of shape {}",
-                                        first, first + count, dimension, shape.text()));
-  }
-  View part = *this;
-  part.shape[dimension] = count;
-  if (count > 0) part.data = moved(*this, first * strides[static_cast<std::size_t>(dimension)]);
-  return part;
-}
-
-View View::select(int dimension, Index index) const {
-  const View one = slice(dimension, index, 1);
-  View part{one.data, dtype, {}, {}};
-  for (int d = 0; d < shape.rank(); ++d) {
-    if (d == dimension) continue;
-    part.strides[static_cast<std::size_t>(part.shape.rank())] =
-        strides[static_cast<std::size_t>(d)];
-    part.shape.append(shape[d]);
-  }
-  return part;
+  throw std::out_of_range(fmt::format("slice [{}, {}) of dimension {} of a view of shape {}", first,
+                                      first + count, dimension, shape.text()));
 }
 
 View View::transposed(int first, int second) const {

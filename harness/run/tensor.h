@@ -24,7 +24,9 @@ struct View {
   static View dense(void* data, DType dtype, const Shape& shape);
 
   Index elements() const { return shape.elements(); }
-  std::size_t bytes() const;  // payload: elements times storage size
+  std::size_t bytes() const {  // payload
+    return static_cast<std::size_t>(elements()) * storage_bytes(dtype);
+  }
   bool is_dense() const;
 
   // Elements [first, first + count) of `dimension`.
@@ -48,7 +50,42 @@ struct View {
 
   // As a DLPack tensor; shape and strides stay owned by this View.
   DLTensor dlpack() const;
+
+ private:
+  void check_slice(int dimension, Index first, Index count) const {
+    const bool inside = dimension >= 0 && dimension < shape.rank() && first >= 0 && count >= 0 &&
+                        count <= shape[dimension] - first;
+    if (!inside) refuse_slice(dimension, first, count);
+  }
+  [[noreturn]] void refuse_slice(int dimension, Index first, Index count) const;
+
+  // Where the elements from `index` of `dimension` on begin.
+  std::byte* moved(int dimension, Index index) const {
+    const Index elements = index * strides[static_cast<std::size_t>(dimension)];
+    return data + elements * static_cast<Index>(storage_bytes(dtype));
+  }
 };
+
+// Subjects take views of views for every head of every block: these two are inline.
+inline View View::slice(int dimension, Index first, Index count) const {
+  check_slice(dimension, first, count);
+  View part = *this;
+  part.shape[dimension] = count;
+  if (count > 0) part.data = moved(dimension, first);
+  return part;
+}
+
+inline View View::select(int dimension, Index index) const {
+  check_slice(dimension, index, 1);
+  View part{moved(dimension, index), dtype, {}, {}};
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (d == dimension) continue;
+    part.strides[static_cast<std::size_t>(part.shape.rank())] =
+        strides[static_cast<std::size_t>(d)];
+    part.shape.append(shape[d]);
+  }
+  return part;
+}
 
 class Memory;
 

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <limits>
 
-#include "harness/worlds/shards.h"
 #include "harness/worlds/storage.h"
 
 namespace shardproof {
@@ -19,13 +18,13 @@ void check_written(const RankTensor& part, int rank, std::vector<Finding>& findi
   const Index local = Memory::first_unwritten(part.data.view());
   if (local < 0) return;
   findings.push_back(
-      {Breach::kUnwritten, rank, std::string(part.spec.name),
-       global_position(part.shard, part.spec.shape, local),
+      {Breach::kUnwritten, rank, std::string(part.spec->name),
+       global_position(part.part->indices, part.spec->shape, local),
        fmt::format("element {} of the shard {}", local, part.data.view().shape.text())});
 }
 
 KeptShard kept(const RankTensor& part, int rank) {
-  KeptShard shard{std::string(part.spec.name), rank, part.shard, {}};
+  KeptShard shard{std::string(part.spec->name), rank, part.part->indices, {}};
   const View& view = part.data.view();
   shard.values.resize(static_cast<std::size_t>(view.elements()));
   load_all(view.dtype, view.data, shard.values);
@@ -36,16 +35,14 @@ KeptShard kept(const RankTensor& part, int rank) {
 
 void Gather::add(const std::vector<std::unique_ptr<SimRank>>& ranks, int count, std::size_t tensor,
                  const RunOptions& options, Outcome& outcome) {
-  const TensorSpec& spec = ranks[0]->tensors[tensor].spec;
+  const TensorSpec& spec = *ranks[0]->tensors[tensor].spec;
   const auto elements = static_cast<std::size_t>(spec.shape.elements());
   whole_.resize(elements * storage_bytes(spec.dtype));
   origin_.assign(elements, kNobody);
   for (int rank = 0; rank < count; ++rank) {
     const RankTensor& part = ranks[static_cast<std::size_t>(rank)]->tensors[tensor];
     differs_ = false;
-    for_each_run(part.shard, spec.shape, [&](Index local, Index global, Index run) {
-      compare(part, rank, local, global, run, outcome);
-    });
+    for (const ShardRun& run : part.part->runs) compare(part, rank, run, outcome);
     check_written(part, rank, outcome.findings);
     if (options.keep_shards) outcome.shards.push_back(kept(part, rank));
   }
@@ -57,9 +54,10 @@ void Gather::add(const std::vector<std::unique_ptr<SimRank>>& ranks, int count, 
   outcome.tensors.push_back(std::move(gathered));
 }
 
-void Gather::compare(const RankTensor& part, int rank, Index local, Index global, Index count,
+void Gather::compare(const RankTensor& part, int rank, const ShardRun& shard_run,
                      Outcome& outcome) {
-  const std::size_t size = storage_bytes(part.spec.dtype);
+  const auto [local, global, count] = shard_run;
+  const std::size_t size = storage_bytes(part.spec->dtype);
   const auto first = static_cast<std::size_t>(global);
   const auto run = static_cast<std::size_t>(count);
   const std::byte* got = part.data.view().data + static_cast<std::size_t>(local) * size;
@@ -79,12 +77,13 @@ void Gather::compare(const RankTensor& part, int rank, Index local, Index global
       origin = rank;
     }
     if (differs_ || std::memcmp(held + i * size, got + i * size, size) == 0) continue;
-    const double theirs = load(part.spec.dtype, held, static_cast<std::ptrdiff_t>(i));
-    const double ours = load(part.spec.dtype, got, static_cast<std::ptrdiff_t>(i));
+    const double theirs = load(part.spec->dtype, held, static_cast<std::ptrdiff_t>(i));
+    const double ours = load(part.spec->dtype, got, static_cast<std::ptrdiff_t>(i));
     if (std::isnan(theirs) && std::isnan(ours)) continue;  // NaNs are all alike
     differs_ = true;
     outcome.findings.push_back(
-        {Breach::kReplicasDiffer, rank, std::string(part.spec.name), global + static_cast<Index>(i),
+        {Breach::kReplicasDiffer, rank, std::string(part.spec->name),
+         global + static_cast<Index>(i),
          fmt::format("rank {} holds {}, rank {} holds {}", origin, theirs, rank, ours)});
   }
 }

@@ -17,8 +17,7 @@ class Gather {
            const RunOptions& options, Outcome& outcome);
 
  private:
-  void compare(const RankTensor& part, int rank, Index local, Index global, Index count,
-               Outcome& outcome);
+  void compare(const RankTensor& part, int rank, const ShardRun& shard_run, Outcome& outcome);
 
   // Reused room: the whole tensor in its storage type, and which rank each element came from.
   std::vector<std::byte> whole_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace shardproof {
 
 std::string broken_rule(const Shard& shard, const Shape& whole) {
@@ -28,6 +30,13 @@ Index global_position(const Shard& shard, const Shape& whole, Index local) {
     stride *= whole[d];
   }
   return global;
+}
+
+PlacedShard::PlacedShard(Shard held, const Shape& whole)
+    : indices(std::move(held)), shape(shape_of(indices)) {
+  for_each_run(indices, whole, [this](Index local, Index global, Index count) {
+    runs.push_back({local, global, count});
+  });
 }
 
 }  // namespace shardproof

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "harness/run/rank.h"
 
@@ -48,5 +49,21 @@ void for_each_run(const Shard& shard, const Shape& whole, Visit visit) {
     }
   }
 }
+
+// Elements that are contiguous in the part and in the whole.
+struct ShardRun {
+  Index local = 0;
+  Index global = 0;
+  Index count = 0;
+};
+
+// A rank's part of a tensor and where it lies.
+struct PlacedShard {
+  PlacedShard(Shard held, const Shape& whole);
+
+  Shard indices;
+  Shape shape;
+  std::vector<ShardRun> runs;
+};
 
 }  // namespace shardproof

@@ -8,9 +8,9 @@
 #include "harness/model/require.h"
 #include "harness/worlds/deadlock.h"
 #include "harness/worlds/gather.h"
-#include "harness/worlds/shards.h"
 #include "harness/worlds/sim_communicator.h"
 #include "harness/worlds/sim_inputs.h"
+#include "harness/worlds/sim_shards.h"
 
 namespace shardproof {
 namespace {
@@ -35,6 +35,7 @@ class SimWorld final : public World {
   Messages messages_{run_};
   Collectives collectives_{run_, messages_};
   SimInputs inputs_;
+  SimShards shards_;
   Gather gather_;
   std::optional<Mesh> mesh_;  // that the groups below belong to
   std::vector<std::shared_ptr<SimGroup>> groups_;
@@ -125,25 +126,15 @@ void SimWorld::prepare_groups(const Mesh& mesh) {
 
 // False when the subject's sharding is not one.
 bool SimWorld::place_tensors(const Case& value, const Subject& subject) {
-  const int ranks = value.placement.mesh.ranks();
-  for (int r = 0; r < ranks; ++r) {
-    SimRank& rank = *run_.ranks[static_cast<std::size_t>(r)];
+  std::string why = shards_.prepare(value, subject, inputs_.specs());
+  if (!why.empty()) {
+    run_.ending = Ending::kThrew;
+    run_.message = std::move(why);
+    return false;
+  }
+  for (int r = 0; r < value.placement.mesh.ranks(); ++r) {
     for (std::size_t t = 0; t < inputs_.specs().size(); ++t) {
-      const TensorSpec& spec = inputs_.specs()[t];
-      std::string why;
-      Shard shard;
-      try {
-        shard = subject.shard(value, spec, r);
-        why = broken_rule(shard, spec.shape);
-      } catch (const std::exception& error) {
-        why = error.what();
-      }
-      if (!why.empty()) {
-        run_.ending = Ending::kThrew;
-        run_.message = fmt::format("rank {}: the shard of {} {}", r, spec.name, why);
-        return false;
-      }
-      inputs_.add_tensor(rank, t, std::move(shard));
+      inputs_.add_tensor(*run_.ranks[static_cast<std::size_t>(r)], t, shards_.at(r, t));
     }
   }
   return true;
@@ -173,6 +164,7 @@ Outcome SimWorld::collect(int ranks, const RunOptions& options) {
   const bool completed = run_.ending == Ending::kCompleted;
   if (completed) messages_.find_leaks();
   outcome.findings = std::move(run_.findings);
+  outcome.ranks.reserve(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) {
     SimRank& rank = *run_.ranks[static_cast<std::size_t>(r)];
     for (std::string& tensor : rank.memory.broken_guards()) {
@@ -184,6 +176,7 @@ Outcome SimWorld::collect(int ranks, const RunOptions& options) {
     rank.log.move_events_to(outcome.trace);
   }
   if (!completed) return outcome;
+  outcome.tensors.reserve(inputs_.specs().size());
   for (std::size_t t = 0; t < inputs_.specs().size(); ++t) {
     if (is_input(inputs_.specs()[t])) continue;
     gather_.add(run_.ranks, ranks, t, options, outcome);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "harness/worlds/virtual_time.h"
@@ -10,8 +11,12 @@
 namespace shardproof {
 namespace {
 
+bool is_all_reduce(std::string_view operation) {
+  return operation == "all_reduce" || operation == "all_reduce_maximum";
+}
+
 bool is_reduction(const Call& call) {
-  return call.operation == "all_reduce" || call.operation == "reduce_scatter";
+  return is_all_reduce(call.operation) || call.operation == "reduce_scatter";
 }
 
 // What the member at position `from` hands to the one at `to`, and where it is put; null when the
@@ -44,7 +49,7 @@ Index handed_in(const Call& call, int position) {
 }
 
 double seconds(std::string_view operation, int ranks, double bytes) {
-  if (operation == "all_reduce") return all_reduce_seconds(ranks, bytes);
+  if (is_all_reduce(operation)) return all_reduce_seconds(ranks, bytes);
   if (operation == "all_gather") return all_gather_seconds(ranks, bytes);
   if (operation == "reduce_scatter") return reduce_scatter_seconds(ranks, bytes);
   if (operation == "all_to_all") return all_to_all_seconds(ranks, bytes);
@@ -65,6 +70,14 @@ void add_native(std::byte* target, const std::byte* source, Index elements) {
   auto* sums = reinterpret_cast<Element*>(target);
   const auto* terms = reinterpret_cast<const Element*>(source);
   for (Index i = 0; i < elements; ++i) sums[i] += terms[i];
+}
+
+void keep_larger(DType type, std::byte* target, const std::byte* source, Index elements) {
+  for (Index i = 0; i < elements; ++i) {
+    const double held = load(type, target, i);
+    const double other = load(type, source, i);
+    if (held < other || std::isnan(other)) store(type, target, i, other);
+  }
 }
 
 }  // namespace
@@ -182,10 +195,12 @@ void Collectives::perform(SimGroup& group) {
   }
 }
 
-// Sums in the order of the group. All sums are made before any is written, as a member's target may
-// lie in its own parts.
+// Sums, or maxima, in the order of the group. All are made before any is written, as a member's
+// target may lie in its own parts.
 void Collectives::reduce(SimGroup& group) {
-  const bool same_for_all = group.calls[0].operation == "all_reduce";
+  const std::string_view operation = group.calls[0].operation;
+  const bool same_for_all = is_all_reduce(operation);
+  const auto combine = operation == "all_reduce_maximum" ? keep_larger : add_rounded;
   const auto targets = static_cast<std::size_t>(same_for_all ? 1 : group.size());
   std::size_t total = 0;
   for (std::size_t to = 0; to < targets; ++to) total += group.calls[to].data.bytes();
@@ -196,7 +211,7 @@ void Collectives::reduce(SimGroup& group) {
     const int position = static_cast<int>(to);
     copy_bytes(sum, given(group.calls[0], position)->data, target.bytes());
     for (std::size_t from = 1; from < group.calls.size(); ++from) {
-      add_rounded(target.dtype, sum, given(group.calls[from], position)->data, target.elements());
+      combine(target.dtype, sum, given(group.calls[from], position)->data, target.elements());
     }
     sum += target.bytes();
   }

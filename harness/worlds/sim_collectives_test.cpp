@@ -1,6 +1,8 @@
 #include "harness/worlds/sim_collectives.h"
 
 #include <array>
+#include <cmath>
+#include <limits>
 
 #include "harness/worlds/sim_fixture.h"
 
@@ -99,6 +101,45 @@ TEST(SimCollectives, TheTraceCountsWhatARankHandsIn) {
   EXPECT_EQ(bytes("all_to_all", "tp"), 0);
   EXPECT_EQ(bytes("broadcast", "tp"), 4 * 2);
   EXPECT_EQ(bytes("barrier", "cp"), 0);
+}
+
+TEST(SimCollectives, TheMaximumIsThatOfTheGroupAndNanIsNeverLost) {
+  const auto forward = [](Rank& rank) {
+    Communicator& cp = rank.along("cp");
+    for (DType dtype : {DType::kF64, DType::kF32, DType::kTf32, DType::kBf16, DType::kF16}) {
+      Tensor largest = rank.make(dtype, {4});
+      const View& view = largest.view();
+      view.put(0, cp.rank() == 1 ? 7 : -3);
+      view.put(1, -8 * cp.rank() - 2);
+      view.put(2, -std::numeric_limits<double>::infinity());
+      view.put(3, cp.rank() == 1 ? std::nan("") : cp.rank());
+      cp.all_reduce_maximum(largest);
+      EXPECT_EQ(view.at(0), 7);
+      EXPECT_EQ(view.at(1), -2);
+      EXPECT_EQ(view.at(2), -std::numeric_limits<double>::infinity());
+      EXPECT_TRUE(std::isnan(view.at(3)));
+    }
+    copy_forward(rank);
+  };
+  for (std::uint64_t schedule : {0, 1, 2}) {
+    const Outcome outcome = run_sim(fixture_case(cp_mesh(3), schedule), fixture_subject(forward));
+    expect_clean(outcome);
+    const Traffic& traffic = outcome.ranks[2].traffic.at(0);
+    EXPECT_EQ(traffic.operation, "all_reduce_maximum");
+    EXPECT_EQ(traffic.calls, 5);
+    EXPECT_EQ(traffic.bytes, 4 * (8 + 4 + 4 + 2 + 2));
+  }
+}
+
+TEST(SimCollectives, ASumAndAMaximumDoNotMeet) {
+  const auto forward = [](Rank& rank) {
+    Tensor tensor = filled(rank, 2, 1);
+    Communicator& cp = rank.along("cp");
+    cp.rank() == 0 ? cp.all_reduce(tensor) : cp.all_reduce_maximum(tensor);
+  };
+  const Outcome outcome = run_sim(fixture_case(cp_mesh(2)), fixture_subject(forward));
+  EXPECT_EQ(outcome.ending, Ending::kMismatched);
+  EXPECT_NE(outcome.message.find("all_reduce_maximum"), std::string::npos) << outcome.message;
 }
 
 TEST(SimCollectives, SumsAreRoundedAtEachAdditionInTheOrderOfTheGroup) {

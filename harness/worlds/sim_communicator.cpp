@@ -67,6 +67,11 @@ void SimCommunicator::all_reduce(const View& data) {
   join({.operation = "all_reduce", .data = data, .parts = {}, .received = {}});
 }
 
+void SimCommunicator::all_reduce_maximum(const View& data) {
+  check_view("all_reduce_maximum", data);
+  join({.operation = "all_reduce_maximum", .data = data, .parts = {}, .received = {}});
+}
+
 void SimCommunicator::all_gather(const View& mine, std::span<const View> parts) {
   check_view("all_gather", mine);
   check_parts("all_gather", parts, *group_);

@@ -23,6 +23,7 @@ class SimCommunicator final : public Communicator {
   using Communicator::wait;
 
   void all_reduce(const View& data) override;
+  void all_reduce_maximum(const View& data) override;
   void all_gather(const View& mine, std::span<const View> parts) override;
   void reduce_scatter(std::span<const View> parts, const View& mine) override;
   void all_to_all(std::span<const View> sent, std::span<const View> received) override;

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "harness/model/element.h"
-#include "harness/worlds/shards.h"
 #include "harness/worlds/storage.h"
 
 namespace shardproof {
@@ -29,45 +28,44 @@ void SimInputs::prepare(const Problem& problem) {
   problem_ = problem;
 }
 
-void SimInputs::add_tensor(SimRank& rank, std::size_t tensor, Shard shard) const {
+void SimInputs::add_tensor(SimRank& rank, std::size_t tensor, const PlacedShard& part) const {
   const TensorSpec& spec = specs_[tensor];
-  Tensor data = rank.memory.allocate(spec.name, spec.dtype, shape_of(shard));
+  Tensor data = rank.memory.allocate(spec.name, spec.dtype, part.shape);
   if (is_input(spec)) {
     const std::size_t size = storage_bytes(spec.dtype);
     const std::byte* whole = whole_[tensor].data();
-    std::byte* part = data.view().data;
-    for_each_run(shard, spec.shape, [&](Index local, Index global, Index count) {
-      std::memcpy(part + static_cast<std::size_t>(local) * size,
-                  whole + static_cast<std::size_t>(global) * size,
-                  static_cast<std::size_t>(count) * size);
-    });
+    std::byte* target = data.view().data;
+    for (const ShardRun& run : part.runs) {
+      std::memcpy(target + static_cast<std::size_t>(run.local) * size,
+                  whole + static_cast<std::size_t>(run.global) * size,
+                  static_cast<std::size_t>(run.count) * size);
+    }
   }
-  rank.tensors.push_back({spec, std::move(shard), std::move(data)});
+  rank.tensors.push_back({&spec, &part, std::move(data)});
 }
 
 void SimInputs::find_changes(const SimRank& rank, std::vector<Finding>& findings) const {
   for (std::size_t t = 0; t < specs_.size(); ++t) {
     if (!is_input(specs_[t])) continue;
     const RankTensor& tensor = rank.tensors[t];
-    const std::size_t size = storage_bytes(tensor.spec.dtype);
+    const std::size_t size = storage_bytes(specs_[t].dtype);
     const std::byte* part = tensor.data.view().data;
     Index changed = -1;
     Index changed_local = -1;
-    for_each_run(tensor.shard, tensor.spec.shape, [&](Index local, Index global, Index count) {
-      const std::byte* got = part + static_cast<std::size_t>(local) * size;
-      const std::byte* want = whole_[t].data() + static_cast<std::size_t>(global) * size;
-      if (changed >= 0 || std::memcmp(got, want, static_cast<std::size_t>(count) * size) == 0) {
-        return;
-      }
+    for (const ShardRun& run : tensor.part->runs) {
+      const std::byte* got = part + static_cast<std::size_t>(run.local) * size;
+      const std::byte* want = whole_[t].data() + static_cast<std::size_t>(run.global) * size;
+      if (std::memcmp(got, want, static_cast<std::size_t>(run.count) * size) == 0) continue;
       std::size_t i = 0;
       while (std::memcmp(got + i * size, want + i * size, size) == 0) ++i;
-      changed = global + static_cast<Index>(i);
-      changed_local = local + static_cast<Index>(i);
-    });
+      changed = run.global + static_cast<Index>(i);
+      changed_local = run.local + static_cast<Index>(i);
+      break;
+    }
     if (changed < 0) continue;
     findings.push_back(
-        {Breach::kInputChanged, rank.index(), std::string(tensor.spec.name), changed,
-         fmt::format("was {} and is {}", load(tensor.spec.dtype, whole_[t].data(), changed),
+        {Breach::kInputChanged, rank.index(), std::string(specs_[t].name), changed,
+         fmt::format("was {} and is {}", load(specs_[t].dtype, whole_[t].data(), changed),
                      tensor.data.view().at(changed_local))});
   }
 }

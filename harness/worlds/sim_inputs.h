@@ -19,7 +19,8 @@ class SimInputs {
   const std::vector<TensorSpec>& specs() const { return specs_; }
 
   // Adds this tensor of the case to the rank: inputs filled, outputs poisoned.
-  void add_tensor(SimRank& rank, std::size_t tensor, Shard shard) const;
+  // `part` must outlive it.
+  void add_tensor(SimRank& rank, std::size_t tensor, const PlacedShard& part) const;
 
   // Notes the first element that each rank changed of each input.
   void find_changes(const SimRank& rank, std::vector<Finding>& findings) const;

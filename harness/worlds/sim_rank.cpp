@@ -7,6 +7,18 @@
 #include "harness/worlds/sim_communicator.h"
 
 namespace shardproof {
+namespace {
+
+// Names are short: a call of memcmp costs more than the comparison.
+bool same(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 void SimRun::end(Ending how, std::string why) {
   if (ending == Ending::kCompleted) {
@@ -28,7 +40,7 @@ SimRank::~SimRank() { clear(); }
 View SimRank::get(std::string_view tensor) { return find(tensor).data.view(); }
 
 std::span<const Index> SimRank::owned(std::string_view tensor, int dimension) {
-  const Shard& shard = find(tensor).shard;
+  const Shard& shard = find(tensor).part->indices;
   if (dimension < 0 || dimension >= static_cast<int>(shard.size())) {
     throw std::out_of_range(fmt::format("'{}' has no dimension {}", tensor, dimension));
   }
@@ -80,10 +92,10 @@ void SimRank::join_groups(std::vector<std::shared_ptr<SimGroup>> groups) {
 
 const RankTensor& SimRank::find(std::string_view tensor) const {
   for (const RankTensor& candidate : tensors) {
-    if (candidate.spec.name == tensor) return candidate;
+    if (same(candidate.spec->name, tensor)) return candidate;
   }
   std::string names;
-  for (const RankTensor& candidate : tensors) names += fmt::format(" {}", candidate.spec.name);
+  for (const RankTensor& candidate : tensors) names += fmt::format(" {}", candidate.spec->name);
   throw std::out_of_range(fmt::format("no tensor '{}'; the operator has{}", tensor, names));
 }
 

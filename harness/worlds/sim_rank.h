@@ -10,6 +10,7 @@
 #include "harness/run/world.h"
 #include "harness/worlds/rank_log.h"
 #include "harness/worlds/scheduler.h"
+#include "harness/worlds/shards.h"
 
 namespace shardproof {
 
@@ -32,6 +33,13 @@ struct SimRun {
 
 // The name of the phase and the axis as messages to people use them: "cp axis, forward".
 std::string place(const std::string& axis, Phase phase);
+
+// One tensor of the case as a rank sees it.
+struct RankTensor {
+  const TensorSpec* spec = nullptr;
+  const PlacedShard* part = nullptr;
+  Tensor data;
+};
 
 class SimRank final : public Rank {
  public:

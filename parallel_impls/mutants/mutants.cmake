@@ -3,7 +3,9 @@
 
 add_executable(make_mutant parallel_impls/mutants/tool/make_mutant.cpp)
 
-file(GLOB mutant_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/parallel_impls/mutants/*.mutant)
+set(SHARDPROOF_MUTANTS ${PROJECT_SOURCE_DIR}/parallel_impls/mutants CACHE PATH
+    "folder of the *.mutant files to build")
+file(GLOB mutant_files CONFIGURE_DEPENDS ${SHARDPROOF_MUTANTS}/*.mutant)
 file(GLOB subject_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/parallel_impls/*.cpp
      ${PROJECT_SOURCE_DIR}/parallel_impls/*.h)
 set(mutant_directory ${PROJECT_BINARY_DIR}/mutants)

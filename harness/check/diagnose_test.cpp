@@ -1,0 +1,88 @@
+#include "harness/check/diagnose.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "harness/check/fake.h"
+
+namespace shardproof {
+namespace {
+
+// A right run of the fake subject, whose tensors tests make wrong: out, lse, dq, dk.
+class Diagnosis : public testing::Test {
+ protected:
+  std::vector<double>& got(std::size_t tensor) { return run_.outcome.tensors[tensor].got; }
+
+  bool says(std::string_view part) const {
+    for (const std::string& sentence : diagnose(run_)) {
+      if (sentence.find(part) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+  std::string all() const { return fmt::format("{}", fmt::join(diagnose(run_), "\n")); }
+
+  Subject subject_ = fake::subject();
+  shardproof::Run run_ = fake::right_run(fake::small_case(), subject_);
+};
+
+TEST_F(Diagnosis, ARightRunHasNone) { EXPECT_TRUE(diagnose(run_).empty()); }
+
+TEST_F(Diagnosis, SaysWhichTensorsAreWrong) {
+  got(3)[0] += 1;
+  EXPECT_TRUE(says("wrong: dk (the forward pass is right); right: out, lse, dq")) << all();
+  got(1)[0] += 1;
+  EXPECT_TRUE(says("wrong: lse, dk (from the forward pass on)")) << all();
+}
+
+TEST_F(Diagnosis, NamesAFactor) {
+  for (double& value : got(0)) value *= 4;
+  EXPECT_TRUE(says("out is 4 times what it should be (the size of cp)")) << all();
+  for (double& value : got(0)) value *= -0.25;
+  EXPECT_TRUE(says("a lost sign")) << all();
+  for (double& value : got(0)) value *= -0.75;
+  EXPECT_TRUE(says("one rank of cp is missing")) << all();
+}
+
+TEST_F(Diagnosis, NamesNoFactorThatDoesNotExplainEveryElement) {
+  for (double& value : got(0)) value *= 4;
+  got(0)[5] += 1;
+  EXPECT_FALSE(says("times what it should be")) << all();
+}
+
+TEST_F(Diagnosis, NamesTheValueThatAllWrongElementsHave) {
+  got(2)[3] = got(2)[4] = 0;
+  EXPECT_TRUE(says("dq is 0 wherever it is wrong")) << all();
+}
+
+TEST_F(Diagnosis, NamesThePlace) {
+  // [batch 2, token 8, heads 2, feature 3], tokens over four ranks.
+  for (std::size_t i = 0; i < got(0).size(); ++i) {
+    if (i / 6 % 8 == 7) got(0)[i] += 1;
+  }
+  EXPECT_TRUE(says("token the last")) << all();
+  EXPECT_TRUE(says("rank the last")) << all();
+  EXPECT_FALSE(says("batch")) << all();
+}
+
+TEST_F(Diagnosis, SeesAnotherRanksBlock) {
+  auto& out = got(0);
+  for (std::size_t batch = 0; batch < 2; ++batch) {
+    for (std::size_t i = 0; i < 12; ++i) out[batch * 48 + i] = out[batch * 48 + 24 + i];
+  }
+  EXPECT_TRUE(says("rank 0 holds what rank 2 should hold of out")) << all();
+}
+
+TEST_F(Diagnosis, RunsAreAlikeThatAreWrongInTheSameWay) {
+  shardproof::Run other = fake::right_run(fake::small_case(), subject_);
+  EXPECT_FALSE(is_alike(run_, other)) << "nothing is wrong";
+  got(0)[3] += 1;
+  EXPECT_FALSE(is_alike(run_, other));
+  other.outcome.tensors[0].got[3] += 1;
+  EXPECT_TRUE(is_alike(run_, other));
+  other.outcome.tensors[3].got[0] += 1;
+  EXPECT_FALSE(is_alike(run_, other));
+}
+
+}  // namespace
+}  // namespace shardproof
