@@ -25,7 +25,7 @@ std::vector<Index> others(const Field& field, Index now, const Vocabulary& vocab
   std::vector<Index> result;
   const Index last = field.largest(false, vocabulary);
   if (!is_choice(field, vocabulary)) {
-    for (Index value : {now + 1, now + 2, 2 * now + 1}) {
+    for (Index value : {now + 1, now + 2, 2 * now + 3}) {
       if (value <= last) result.push_back(value);
     }
     return result;
