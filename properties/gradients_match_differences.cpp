@@ -76,8 +76,9 @@ Sum loss(const Run& run, const Run& base) {
 // sum(gradient * d), d from the inputs of the problem moved by +h and by -h.
 Sum slope(const Run& base, const Problem& up, const Problem& down) {
   Sum sum;
-  for (const TensorSpec& spec : up.op->tensors(up)) {
-    const TensorSpec* gradient = partner(up.op->tensors(up), spec.name);
+  const std::vector<TensorSpec> specs = up.op->tensors(up);
+  for (const TensorSpec& spec : specs) {
+    const TensorSpec* gradient = partner(specs, spec.name);
     if (spec.kind != TensorKind::kInput || gradient == nullptr) continue;
     const Gathered* got = base.outcome.find(gradient->name);
     if (got == nullptr) continue;
