@@ -172,8 +172,8 @@ int run(const MutantFlags& flags, const Tables& tables) {
     json << record(result).dump() << '\n' << std::flush;
   }
   const std::size_t survived = mutants.size() - killed;
-  fmt::print("\n{} mutants: {} killed by the property they name, {} survived\n", mutants.size(),
-             killed, survived);
+  fmt::print("\n{} mutants: {} killed by {}, {} survived\n", mutants.size(), killed,
+             flags.any ? "a property" : "the property they name", survived);
   json << nlohmann::ordered_json{{"record", "summary"},
                                  {"mutants", mutants.size()},
                                  {"killed", killed},

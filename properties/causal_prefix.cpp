@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/model/element.h"
+#include "properties/edited.h"
 #include "properties/properties.h"
 #include "properties/tokens.h"
 
@@ -40,10 +41,7 @@ std::vector<Case> variants(const Case& value, const Subject&) {
   const Range cuts = possible_cuts(value.problem);
   if (cuts.count == 0) return {};
   const auto chosen = mix(value.problem.seed) % static_cast<std::uint64_t>(cuts.count);
-  Case edited = value;
-  edited.problem.edit = Edit::kFrom;
-  edited.problem.edit_at = cuts.first + static_cast<Index>(chosen);
-  return {edited};
+  return {with_edit(value, Edit::kFrom, cuts.first + static_cast<Index>(chosen))};
 }
 
 bool reaches(const Problem& problem, Index batch, Index query, Index from) {

@@ -41,13 +41,6 @@ struct Law {
   Belongs of_gradient;
 };
 
-bool sees_a_key(const Problem& problem, Index batch, Index query) {
-  for (Index key = 0; key < problem.kv; ++key) {
-    if (visible(problem, batch, query, key)) return true;
-  }
-  return false;
-}
-
 // sum_j dv[b, j, g, c] = sum over rows i with keys and heads h of g of dout[b, i, h, c].
 Law values_law(const Problem& p) {
   return {"dout", "dv",

@@ -1,6 +1,7 @@
 // Metamorphic: keys and values that no query of their batch entry sees become NaN. Nothing moves,
 // and the gradients of those keys are exactly zero.
 #include "harness/check/compare.h"
+#include "properties/edited.h"
 #include "properties/properties.h"
 #include "properties/same_bits.h"
 #include "properties/tokens.h"
@@ -35,9 +36,7 @@ std::string inapplicable(const Case& value, const Subject& subject) {
 }
 
 std::vector<Case> variants(const Case& value, const Subject&) {
-  Case edited = value;
-  edited.problem.edit = Edit::kHiddenNan;
-  return {edited};
+  return {with_edit(value, Edit::kHiddenNan)};
 }
 
 // dk or dv: hidden keys have gradients that are exactly zero.

@@ -28,13 +28,6 @@ std::vector<Case> variants(const Case& value, const Subject&) {
   return {with_edit(value, Edit::kNanToken, chosen)};
 }
 
-bool sees_a_key(const Problem& problem, Index batch, Index query) {
-  for (Index key = 0; key < problem.kv; ++key) {
-    if (visible(problem, batch, query, key)) return true;
-  }
-  return false;
-}
-
 // Whether the element belongs to what is computed from the NaN token in every sound way to compute
 // it: its own row. Sums that mix it with others may be cut off where a weight is exactly 0.
 bool must_be_nan(const Problem& problem, const TensorSpec& spec, Index element) {

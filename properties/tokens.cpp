@@ -55,6 +55,13 @@ bool uses_key(const Problem& problem, std::string_view key) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
+bool sees_a_key(const Problem& problem, Index batch, Index query) {
+  for (Index key = 0; key < problem.kv; ++key) {
+    if (visible(problem, batch, query, key)) return true;
+  }
+  return false;
+}
+
 Verdict verdict_of_unreached(const Evidence& evidence, const Unreached& unreached) {
   const Run& variant = *evidence.variants.front();
   const auto& base = evidence.base.outcome.tensors;

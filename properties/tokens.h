@@ -13,6 +13,9 @@ namespace shardproof {
 // Whether the problem's operator has the text key `key`, "mask" for example.
 bool uses_key(const Problem& problem, std::string_view key);
 
+// Whether the mask leaves the query any key.
+bool sees_a_key(const Problem& problem, Index batch, Index query);
+
 // A byte per (batch, query) and per (batch, key): 1 when nothing that belongs to it may move.
 struct Unreached {
   Index batches = 1;

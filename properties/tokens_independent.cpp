@@ -1,6 +1,7 @@
 // Metamorphic: tokens from position n on are drawn anew. Where tokens do not interact, those before
 // n keep their rows of every output and gradient.
 #include "harness/model/element.h"
+#include "properties/edited.h"
 #include "properties/properties.h"
 #include "properties/tokens.h"
 
@@ -18,10 +19,8 @@ std::string inapplicable(const Case& value, const Subject&) {
 
 std::vector<Case> variants(const Case& value, const Subject&) {
   const auto choices = static_cast<std::uint64_t>(value.problem.tokens - 1);
-  Case edited = value;
-  edited.problem.edit = Edit::kFrom;
-  edited.problem.edit_at = 1 + static_cast<Index>(mix(value.problem.seed) % choices);
-  return {edited};
+  const auto first = 1 + static_cast<Index>(mix(value.problem.seed) % choices);
+  return {with_edit(value, Edit::kFrom, first)};
 }
 
 Verdict judge(const Evidence& evidence) {

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
 
 #include "harness/model/bound.h"
+#include "harness/model/case.h"
 #include "harness/model/operator.h"
 #include "reference/emulation.h"
 
@@ -90,6 +92,47 @@ inline std::string describe(const Contract& c, Summation summation) {
 inline int cases_to_run(int few) {
   const char* given = std::getenv("SHARDPROOF_SOAK");
   return given ? std::atoi(given) : few;
+}
+
+// Random problems under random contracts, emulated honestly: no error exceeds T1 or T2.
+// `cut(contract, problem, dice)` draws the partitions, `judge(problem, contract, summation)`
+// emulates.
+template <class Draw, class Cut, class Judge>
+void expect_honest_contracts_hold(std::uint64_t seed, int cases, Draw random_problem, Cut cut,
+                                  Judge judge) {
+  Dice dice(seed);
+  Worst worst;
+  for (int i = 0; i < cases_to_run(cases); ++i) {
+    const Problem problem = random_problem(dice);
+    Contract contract = contract_for(problem.dtype, dice);
+    auto summation = static_cast<Summation>(dice.below(6));
+    if (problem.dtype == DType::kF64 && summation == Summation::kTruncating) {
+      summation = Summation::kFused;
+    }
+    contract.precision.truncating = summation == Summation::kTruncating;
+    cut(contract, problem, dice);
+    const Worst at = judge(problem, contract, summation);
+    ASSERT_LE(at.t1, 1) << to_text(problem) << describe(contract, summation) << " at " << at.where;
+    ASSERT_LE(at.t2, 1) << to_text(problem) << describe(contract, summation) << " at " << at.where;
+    worst.t1 = std::max(worst.t1, at.t1);
+    worst.t2 = std::max(worst.t2, at.t2);
+  }
+  std::printf("largest error: %.3f of T1, %.3f of T2\n", worst.t1, worst.t2);
+}
+
+// Less effort gives the same values and T2, and leaves out what was not asked for.
+inline void expect_efforts_agree(const Problem& problem, const Contract& contract) {
+  const Expected values = problem.op->evaluate(problem, contract, Effort::kValues);
+  const Expected likely = problem.op->evaluate(problem, contract, Effort::kLikely);
+  const Expected all = problem.op->evaluate(problem, contract, Effort::kAll);
+  for (std::size_t t = 0; t < all.tensors.size(); ++t) {
+    EXPECT_EQ(values.tensors[t].want, all.tensors[t].want);
+    EXPECT_TRUE(values.tensors[t].likely.empty());
+    EXPECT_TRUE(values.tensors[t].worst.empty());
+    EXPECT_EQ(likely.tensors[t].likely, all.tensors[t].likely);
+    EXPECT_EQ(likely.tensors[t].worst.back(), kUnbounded);
+    EXPECT_LT(all.tensors[t].worst.back(), kUnbounded);
+  }
 }
 
 }  // namespace shardproof

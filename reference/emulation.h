@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "harness/model/contract.h"
 #include "harness/model/element.h"
+#include "harness/model/operator.h"
 
 namespace shardproof {
 
@@ -71,6 +74,25 @@ struct Dense {
     return result;
   }
 };
+
+template <class F>
+using DenseTensors = std::map<std::string, Dense<F>, std::less<>>;
+
+// The inputs and upstream gradients of a problem whose tensors have at most two dimensions; a
+// vector is one row.
+template <class F>
+DenseTensors<F> dense_inputs(const Problem& problem) {
+  DenseTensors<F> result;
+  for (const TensorSpec& spec : problem.op->tensors(problem)) {
+    if (spec.kind != TensorKind::kInput && spec.kind != TensorKind::kUpstream) continue;
+    const bool vector = spec.shape.rank() == 1;
+    Dense<F> value(vector ? 1 : spec.shape[0], spec.shape[vector ? 0 : 1]);
+    const std::vector<double> data = whole_tensor(problem, spec);
+    value.data.assign(data.begin(), data.end());
+    result[std::string(spec.name)] = std::move(value);
+  }
+  return result;
+}
 
 // Adds a row to every row.
 template <class F>

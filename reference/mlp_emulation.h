@@ -31,14 +31,7 @@ class MlpEmulation {
         parts_(contract.partitions.summed),
         arithmetic_(contract.precision, summation, seed),
         fault_(fault) {
-    for (const TensorSpec& spec : problem.op->tensors(problem)) {
-      if (spec.kind != TensorKind::kInput && spec.kind != TensorKind::kUpstream) continue;
-      const bool vector = spec.shape.rank() == 1;
-      Dense<F> value(vector ? 1 : spec.shape[0], spec.shape[vector ? 0 : 1]);
-      const std::vector<double> data = whole_tensor(problem, spec);
-      value.data.assign(data.begin(), data.end());
-      inputs_[std::string(spec.name)] = std::move(value);
-    }
+    inputs_ = dense_inputs<F>(problem);
     if (fault == MlpFault::kSwappedGate) {
       std::swap(inputs_["w1"], inputs_["wg"]);
       std::swap(inputs_["b1"], inputs_["bg"]);
@@ -163,7 +156,7 @@ class MlpEmulation {
   Partition parts_;
   Arithmetic<F> arithmetic_;
   MlpFault fault_;
-  std::map<std::string, Dense<F>, std::less<>> inputs_;
+  DenseTensors<F> inputs_;
   Outputs outputs_;
 };
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "reference/bound_check.h"
 #include "reference/emulation.h"
 #include "reference/tensor_dump.h"
 
@@ -182,16 +183,7 @@ TEST(Mlp, EffortsAgreeAndLeaveOutWhatIsNotAsked) {
   const Problem p = problem_for(Activation::kGelu, false, DType::kBf16);
   Contract contract;
   contract.precision.io = contract.precision.middle = DType::kBf16;
-  const Expected values = p.op->evaluate(p, contract, Effort::kValues);
-  const Expected likely = p.op->evaluate(p, contract, Effort::kLikely);
-  const Expected all = p.op->evaluate(p, contract, Effort::kAll);
-  for (std::size_t t = 0; t < all.tensors.size(); ++t) {
-    EXPECT_EQ(values.tensors[t].want, all.tensors[t].want);
-    EXPECT_TRUE(values.tensors[t].likely.empty());
-    EXPECT_EQ(likely.tensors[t].likely, all.tensors[t].likely);
-    EXPECT_EQ(likely.tensors[t].worst[0], kUnbounded);
-    EXPECT_LT(all.tensors[t].worst[0], kUnbounded);
-  }
+  expect_efforts_agree(p, contract);
 }
 
 TEST(Mlp, ExtentsMayBeZero) {

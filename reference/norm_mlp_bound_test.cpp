@@ -44,25 +44,14 @@ Problem random_problem(Dice& dice) {
 }
 
 TEST(NormMlpBound, HonestContractsNeverExceedIt) {
-  Dice dice(7);
-  Worst worst;
-  for (int i = 0; i < cases_to_run(20000); ++i) {
-    const Problem problem = random_problem(dice);
-    Contract contract = contract_for(problem.dtype, dice);
-    auto summation = static_cast<Summation>(dice.below(6));
-    if (problem.dtype == DType::kF64 && summation == Summation::kTruncating) {
-      summation = Summation::kFused;
-    }
-    contract.precision.truncating = summation == Summation::kTruncating;
+  const auto cut = [](Contract& contract, const Problem& problem, Dice& dice) {
     contract.partitions.summed = dice.partition(problem.hidden, 1 + dice.below(8));
     contract.partitions.queries = dice.partition(problem.tokens, 1 + dice.below(8));
-    const Worst at = judge(problem, contract, summation, NormFault::kNone);
-    ASSERT_LE(at.t1, 1) << to_text(problem) << describe(contract, summation) << " at " << at.where;
-    ASSERT_LE(at.t2, 1) << to_text(problem) << describe(contract, summation) << " at " << at.where;
-    worst.t1 = std::max(worst.t1, at.t1);
-    worst.t2 = std::max(worst.t2, at.t2);
-  }
-  std::printf("largest error: %.3f of T1, %.3f of T2\n", worst.t1, worst.t2);
+  };
+  const auto honest = [](const Problem& problem, const Contract& contract, Summation summation) {
+    return judge(problem, contract, summation, NormFault::kNone);
+  };
+  expect_honest_contracts_hold(7, 20000, random_problem, cut, honest);
 }
 
 Problem fixed_problem(DType dtype, Norm norm = Norm::kLayer) {

@@ -38,14 +38,7 @@ class NormMlpEmulation {
         arithmetic_(contract.precision, summation, seed),
         fault_(fault),
         style_(arithmetic_.dice().below(3)) {
-    for (const TensorSpec& spec : problem.op->tensors(problem)) {
-      if (spec.kind != TensorKind::kInput && spec.kind != TensorKind::kUpstream) continue;
-      const bool vector = spec.shape.rank() == 1;
-      Dense<F> value(vector ? 1 : spec.shape[0], spec.shape[vector ? 0 : 1]);
-      const std::vector<double> data = whole_tensor(problem, spec);
-      value.data.assign(data.begin(), data.end());
-      inputs_[std::string(spec.name)] = std::move(value);
-    }
+    inputs_ = dense_inputs<F>(problem);
     if (parts_.empty()) parts_ = arithmetic_.dice().partition(problem.hidden, 1);
     if (tokens_.empty()) tokens_ = arithmetic_.dice().partition(problem.tokens, 1);
   }
@@ -235,7 +228,7 @@ class NormMlpEmulation {
   Arithmetic<F> arithmetic_;
   NormFault fault_;
   Index style_;
-  std::map<std::string, Dense<F>, std::less<>> inputs_;
+  DenseTensors<F> inputs_;
   Dense<F> unit_, z_, dz_, dx_;
   std::vector<F> factor_;
   Outputs outputs_;

@@ -37,14 +37,7 @@ class StepEmulation {
         fault_(fault),
         y_(problem.tokens, problem.outputs),
         dx_(problem.tokens, problem.features) {
-    for (const TensorSpec& spec : problem.op->tensors(problem)) {
-      if (spec.kind != TensorKind::kInput && spec.kind != TensorKind::kUpstream) continue;
-      const bool vector = spec.shape.rank() == 1;
-      Dense<F> value(vector ? 1 : spec.shape[0], spec.shape[vector ? 0 : 1]);
-      const std::vector<double> data = whole_tensor(problem, spec);
-      value.data.assign(data.begin(), data.end());
-      inputs_[std::string(spec.name)] = std::move(value);
-    }
+    inputs_ = dense_inputs<F>(problem);
     if (problem.tied) inputs_["w2"] = inputs_["w1"].across();
     if (units_.empty()) units_ = arithmetic_.dice().partition(problem.hidden, 1);
     if (tokens_.empty()) tokens_ = arithmetic_.dice().partition(problem.tokens, 1);
@@ -205,7 +198,7 @@ class StepEmulation {
   StepFault fault_;
   Dense<F> y_;
   Dense<F> dx_;
-  std::map<std::string, Dense<F>, std::less<>> inputs_;
+  DenseTensors<F> inputs_;
 };
 
 }  // namespace shardproof

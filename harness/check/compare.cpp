@@ -54,10 +54,6 @@ double total(const std::array<double, kLanes>& lanes) {
   return sum;
 }
 
-bool accepts(double got, double want, double bound) {
-  return (got == want) | (std::fabs(got - want) <= bound) | (bound == kInfinity);
-}
-
 double ratio(double got, double want, double bound) {
   return got == want ? 0 : std::fabs(got - want) / bound;
 }

@@ -3,7 +3,9 @@
 // -0 equals +0; an infinite bound accepts anything; infinities must match exactly otherwise.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -28,6 +30,12 @@ inline constexpr std::string_view kBits = "bits differ";
 // The largest RMS(error / sigma) of a tensor to which T3 applies. Correct 16-bit runs measure 1.01
 // to 1.03 on tensors of at least 1024 elements, where the sampling error of an RMS is 2 %.
 inline constexpr double kLargestRms = 1.15;
+
+// Whether one element is within its bound.
+inline bool accepts(double got, double want, double bound) {
+  return (got == want) | (std::fabs(got - want) <= bound) |
+         (bound == std::numeric_limits<double>::infinity());
+}
 
 // One tensor compared: the numbers that people read, whether it was accepted or not.
 struct Comparison {

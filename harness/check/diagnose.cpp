@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <set>
 
 #include "harness/check/compare.h"
@@ -19,11 +18,6 @@ struct Wrong {
   std::vector<std::size_t> elements;
 };
 
-bool is_wrong(double got, double want, double bound) {
-  return !(got == want || std::fabs(got - want) <= bound ||
-           bound == std::numeric_limits<double>::infinity());
-}
-
 std::vector<Wrong> wrong_tensors(const Run& run, const Expected& expected) {
   std::vector<Wrong> result;
   for (const ExpectedTensor& want : expected.tensors) {
@@ -31,14 +25,14 @@ std::vector<Wrong> wrong_tensors(const Run& run, const Expected& expected) {
     if (got == nullptr || got->got.size() != want.want.size()) continue;
     Wrong wrong{got, &want, {}};
     for (std::size_t i = 0; i < got->got.size(); ++i) {
-      if (is_wrong(got->got[i], want.want[i], want.likely[i])) wrong.elements.push_back(i);
+      if (!accepts(got->got[i], want.want[i], want.likely[i])) wrong.elements.push_back(i);
     }
     if (!wrong.elements.empty()) result.push_back(std::move(wrong));
   }
   return result;
 }
 
-// "wrong: dk, dv (backward pass only); right: out, lse, dq"
+// "wrong: dk, dv (the forward pass is right); right: out, lse, dq"
 std::string stage(const Expected& expected, const std::vector<Wrong>& wrong) {
   std::vector<std::string_view> bad, good;
   bool forward = false;
@@ -91,7 +85,7 @@ std::string factor(const Case& value, const Wrong& wrong) {
   for (std::size_t i : wrong.elements) {
     const double want = ratio * wrong.want->want[i];
     const double bound = std::max(1.0, std::fabs(ratio)) * wrong.want->likely[i];
-    if (is_wrong(wrong.got->got[i], want, 2 * bound + 1e-3 * std::fabs(want))) return "";
+    if (!accepts(wrong.got->got[i], want, 2 * bound + 1e-3 * std::fabs(want))) return "";
   }
   std::string name;
   for (const Named& known : known_factors(value)) {
@@ -190,7 +184,7 @@ std::string permutation(const Run& run, const Wrong& wrong) {
   const auto fits = [&](std::size_t holder, std::size_t owner) {
     if (got[holder].size() != want[owner].size() || got[holder].empty()) return false;
     for (std::size_t i = 0; i < got[holder].size(); ++i) {
-      if (is_wrong(got[holder][i], want[owner][i], bound[owner][i])) return false;
+      if (!accepts(got[holder][i], want[owner][i], bound[owner][i])) return false;
     }
     return true;
   };
@@ -249,7 +243,7 @@ bool is_alike(const Run& run, const Run& other) {
     if (a == nullptr || b == nullptr || a->got.size() != b->got.size()) return false;
     for (std::size_t i = 0; i < a->got.size(); ++i) {
       const bool both_nan = std::isnan(a->got[i]) && std::isnan(b->got[i]);
-      if (!both_nan && is_wrong(a->got[i], b->got[i], 2 * want.likely[i])) return false;
+      if (!both_nan && !accepts(a->got[i], b->got[i], 2 * want.likely[i])) return false;
     }
   }
   return true;
