@@ -189,6 +189,45 @@ std::vector<Bound> NormBound::gradient(const NormRow& row, const RowError& error
   return bounds;
 }
 
+// With a row and a w of positive elements, no sum of the gradient's parts is larger than theirs.
+NormGradient NormBound::largest_gradient(const NormRow& row, std::vector<double> reach) const {
+  NormGradient at{std::move(reach), {}, 0, 0};
+  for (std::size_t k = 0; k < at.w.size(); ++k) {
+    at.product += at.w[k] * row.unit[k] / count_;
+    if (is_layer_) at.mean += at.w[k] / count_;
+  }
+  for (std::size_t k = 0; k < at.w.size(); ++k) {
+    // shared_by_gradient takes twice the product's part from dx.
+    at.dx.push_back(row.factor * (at.w[k] + at.mean + 5 * row.unit[k] * at.product));
+  }
+  return at;
+}
+
+std::vector<Family> NormBound::gradient_of_errors(const NormRow& row, const RowError& error,
+                                                  std::span<const Carried> errors) const {
+  NormRow positive = row;
+  for (double& unit : positive.unit) unit = std::fabs(unit);
+  std::vector<double> worst, likely;
+  for (std::size_t k = 0; k < errors.size(); ++k) {
+    worst.push_back(times(std::fabs(gamma_[k]), errors[k].worst));
+    likely.push_back(times(std::fabs(gamma_[k]), errors[k].likely()));
+  }
+  const auto of = [&](std::vector<double> reach) {
+    for (double each : reach) {
+      if (!(each < kUnbounded)) return std::vector<Bound>(reach.size(), Bound::unbounded());
+    }
+    return gradient(positive, error, largest_gradient(positive, std::move(reach)));
+  };
+  const std::vector<Bound> at_worst = of(std::move(worst));
+  const std::vector<Bound> at_likely = of(std::move(likely));
+  std::vector<Family> result;
+  for (std::size_t k = 0; k < errors.size(); ++k) {
+    const double common = at_likely[k].linear + kLambda * std::sqrt(at_likely[k].square);
+    result.push_back({at_worst[k].worst, 0, std::min(common, at_worst[k].worst)});
+  }
+  return result;
+}
+
 // The factor reaches dx by (w - mean) as it is and by unit * product three times over; the mean by
 // unit and by the product.
 Family NormBound::shared_by_gradient(const NormRow& row, const RowError& error,

@@ -63,12 +63,19 @@ class NormBound {
   std::vector<Bound> gradient(const NormRow& row, const RowError& error,
                               const NormGradient& at) const;
 
+  // Of every element of dx: what these roundings and the row's shared errors add where w, with
+  // `errors` of its own, is not as small as it should be. dz may cancel to less than its error, and
+  // dx once more, so that no share of dz or dx covers it.
+  std::vector<Family> gradient_of_errors(const NormRow& row, const RowError& error,
+                                         std::span<const Carried> errors) const;
+
   // Of every element of dx: what errors of the vector v have to do with it where dz = matrix v,
   // [features, count].
   std::vector<Family> of_upstream(const NormRow& row, const std::vector<double>& matrix,
                                   std::span<const Carried> errors) const;
 
  private:
+  NormGradient largest_gradient(const NormRow& row, std::vector<double> reach) const;
   Carried mean_error(const NormRow& row) const;
   Carried variance_error(const NormRow& row, const Carried& mean) const;
   Carried sum_error(const std::vector<double>& terms, double each, double equal, double mean) const;

@@ -54,6 +54,49 @@ TEST(NormMlpBound, HonestContractsNeverExceedIt) {
   expect_honest_contracts_hold(7, 20000, random_problem, cut, honest);
 }
 
+// Of one feature dx is what is left of dz after two cancellations.
+TEST(NormMlpBound, HonestContractsNeverExceedItWithOneFeature) {
+  const auto narrow = [](Dice& dice) {
+    Problem p = random_problem(dice);
+    p.tokens = 200;
+    p.features = 1;
+    p.hidden = 2 + dice.below(3);
+    p.norm = dice.chance(80) ? Norm::kRms : Norm::kLayer;
+    p.epsilon = dice.chance(80) ? 1e-6 : 1e-2;
+    p.data = dice.chance(50) ? DataRecipe::kPeaked : p.data;
+    return p;
+  };
+  const auto whole = [](Contract&, const Problem&, Dice&) {};
+  const auto honest = [](const Problem& problem, const Contract& contract, Summation summation) {
+    return judge(problem, contract, summation, NormFault::kNone);
+  };
+  expect_honest_contracts_hold(8, 4000, narrow, whole, honest);
+}
+
+// A case of the kind in which roundings of dz's error, not of dz, decide.
+TEST(NormMlpBound, CoversRoundingsOfAnErrorThatIsLargerThanItsValue) {
+  Problem p;
+  p.op = &norm_mlp_operator();
+  p.tokens = 11;
+  p.features = 1;
+  p.hidden = 4;
+  p.outputs = 12;
+  p.norm = Norm::kRms;
+  p.epsilon = 1e-6;
+  p.dtype = DType::kBf16;
+  p.data = DataRecipe::kPeaked;
+  p.seed = 0x6878296170276b72;
+  Contract contract;
+  contract.precision.io = contract.precision.middle = contract.precision.reduction = p.dtype;
+  for (int order = 0; order < 6; ++order) {
+    const auto summation = static_cast<Summation>(order);
+    contract.precision.truncating = summation == Summation::kTruncating;
+    const Worst at = judge(p, contract, summation, NormFault::kNone);
+    EXPECT_LE(at.t1, 1) << at.where << " in order " << order;
+    EXPECT_LE(at.t2, 1) << at.where << " in order " << order;
+  }
+}
+
 Problem fixed_problem(DType dtype, Norm norm = Norm::kLayer) {
   Problem p;
   p.op = &norm_mlp_operator();

@@ -110,11 +110,16 @@ class NormMlp {
       const auto of_dh = at_.bound.of_upstream(row, w1, all_dh.subspan(token * hidden, hidden));
       const auto of_dz =
           at_.bound.of_upstream(row, identity, own_dz.subspan(token * features, features));
-      const auto own = at_.bound.gradient(row, at_.row_errors[token], gradient);
+      const RowError& row_error = at_.row_errors[token];
+      const auto own = at_.bound.gradient(row, row_error, gradient);
+      const std::span all_dz(dz_errors_);
+      const auto of_errors =
+          at_.bound.gradient_of_errors(row, row_error, all_dz.subspan(token * features, features));
       for (std::size_t k = 0; k < features; ++k) {
         Bound bound = own[k];
         bound.add(of_dh[k], at_.equal_hidden);
         bound.add(of_dz[k], equal_dz);
+        bound.add(of_errors[k]);
         bound.add(2 * at_.bias * std::fabs(gradient.dx[k]));
         bounds.push_back(bound);
       }

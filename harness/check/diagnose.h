@@ -17,8 +17,8 @@ std::vector<std::string> dimension_names(std::string_view tensor, int rank, int 
 // ones, another rank's, or all alike.
 std::vector<std::string> diagnose(const Run& run);
 
-// Whether two runs of one problem went wrong in the same way: the same tensors are wrong, and
-// their values agree within the bounds.
+// Whether two runs of one problem went wrong in the same way: their values agree within twice the
+// bounds, and some value is wrong by more than that.
 bool is_alike(const Run& run, const Run& other);
 
 }  // namespace shardproof

@@ -84,5 +84,12 @@ TEST_F(Diagnosis, RunsAreAlikeThatAreWrongInTheSameWay) {
   EXPECT_FALSE(is_alike(run_, other));
 }
 
+TEST_F(Diagnosis, AnErrorNearItsBoundIsLikeNothing) {
+  const shardproof::Run other = run_;
+  got(0)[3] += 1.2e-5;  // T2 is 1e-5
+  EXPECT_FALSE(diagnose(run_).empty());
+  EXPECT_FALSE(is_alike(run_, other));
+}
+
 }  // namespace
 }  // namespace shardproof
