@@ -47,6 +47,7 @@ class OutBound {
       rows(tile_.probability, 1, facts.v.absolute, absolute_);
       rows(errors_.first, 2, facts.v.squares, worst_v2_);
       rows(errors_.first, 1, v, worst_v_);
+      rows(errors_.first, 1, facts.v.absolute, worst_absolute_);
     }
     if (facts.v.inexact()) set_input_products();
     if (errors_.probability_underflows) set_underflow();
@@ -206,10 +207,14 @@ class OutBound {
   double softmax_worst(const RowSums& sums, std::size_t i, double out, double range) const {
     if (!context_.worst) return 0;
     const double share = std::max(sums.decayed, 1e-30);
-    // Squares of tiny values underflow; the range bounds every |v - out|.
-    if (range < kSquaresVanish) return sums.growth * range / share;
     const double spread = centred(worst_v2_[i], worst_v_[i], sums.growth, out);
-    return std::min(std::sqrt(sums.growth * spread) / share, range);
+    // |v - out| is within |v| + |out|, and within the range.
+    const double apart =
+        std::min(worst_absolute_[i] + sums.growth * std::fabs(out), sums.growth * range);
+    // Where squares of tiny values, or of tiny probabilities, underflow, only these say anything.
+    const bool vanished = spread < square(kSquaresVanish);
+    const double error = vanished ? apart : std::sqrt(sums.growth) * std::sqrt(spread);
+    return std::min(error / share, range);
   }
 
   void add_input_error(std::size_t i, double out, Bound& bound, Family& others) {
@@ -280,7 +285,7 @@ class OutBound {
   const std::vector<RowSums>& sums_;
   Matrix dropped_;  // for the moment
   // [rows, dim_v]
-  Matrix products_, square_v2_, square_v_, absolute_, worst_v2_, worst_v_;
+  Matrix products_, square_v2_, square_v_, absolute_, worst_v2_, worst_v_, worst_absolute_;
   Matrix input_worst_, input_square_, input_common_, underflow_;
   Matrix part_absolute_, part_squares_, part_weight_;
 };
