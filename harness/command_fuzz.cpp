@@ -31,6 +31,7 @@ struct FuzzFlags {
   std::string goldens_out = "golden/found";
   std::string json;
   std::string junit;
+  bool require_all = false;
 };
 
 // Goldens that no longer parse are the campaign's business, too: an Error names the file.
@@ -63,6 +64,23 @@ std::vector<StoredCase> stored_cases(const FuzzFlags& flags, const Tables& table
   return stored;
 }
 
+// Required classes: a campaign that passed over some of them proves less than it seems to.
+void require_everything(const Tally& tally) {
+  const auto demand = [](std::string_view what, const std::vector<std::string>& names) {
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    if (list.empty()) return;
+    throw Error(fmt::format("--require-all: no case was judged of the {} {}; give more --time",
+                            what, list));
+  };
+  demand("subjects", tally.idle_subjects());
+  demand("properties", tally.idle_properties());
+  const Coverage::Count pairs = tally.coverage.total();
+  if (pairs.covered == pairs.possible) return;
+  throw Error(fmt::format("--require-all: {} of {} pairs of values were judged; give more --time",
+                          pairs.covered, pairs.possible));
+}
+
 int run(const FuzzFlags& flags, const Tables& tables, bool has_cases) {
   const Domain domain = make_domain(flags.restrictions, tables);
   GoldenStore store(flags.seed);
@@ -91,6 +109,7 @@ int run(const FuzzFlags& flags, const Tables& tables, bool has_cases) {
   std::fflush(stdout);
   const Tally tally = run_campaign(tables, domain, options, views);
   if (tally.failing() > 0) return kExitFalsified;
+  if (flags.require_all) require_everything(tally);
   return tally.judged() > 0 ? kExitHolds : kExitUnusable;
 }
 
@@ -122,6 +141,8 @@ Command fuzz_command(CLI::App& program, const Tables& tables) {
       ->capture_default_str();
   app->add_option("--json", flags->json, "write JSON lines: verdicts, failures, summary")
       ->type_name("FILE");
+  app->add_flag("--require-all", flags->require_all,
+                "exit 2 unless every subject, property and pair of values was judged");
   app->add_option("--junit", flags->junit, "write JUnit XML")->type_name("FILE");
   return {app, [flags, cases, &tables] { return run(*flags, tables, cases->count() > 0); }};
 }

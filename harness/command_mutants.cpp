@@ -153,6 +153,8 @@ nlohmann::ordered_json record(const Hunt& hunt) {
           {"cases", hunt.cases},
           {"seconds", hunt.seconds},
           {"shrunk", hunt.failure.shrunk},
+          {"diagnosis", hunt.failure.diagnosis},
+          {"explanation", hunt.failure.explanation},
           {"evaluations", hunt.failure.evaluations},
           {"golden", hunt.failure.golden}};
 }

@@ -154,6 +154,22 @@ TEST_F(Program, TheSameSeedGivesTheSameVerdicts) {
   }
   EXPECT_EQ(nlohmann::json::parse(b)["record"], "summary");
   EXPECT_GT(compared, 0);
+  run("fuzz --cases=300 --jobs=2 --seed=abd --json=c.jsonl");
+  EXPECT_EQ(last_record("a.jsonl")["digest"], last_record("b.jsonl")["digest"]);
+  EXPECT_NE(last_record("a.jsonl")["digest"], last_record("c.jsonl")["digest"]);
+}
+
+TEST_F(Program, ACampaignThatPassedOverSomethingSaysSoWhenAsked) {
+  const std::string flags = "fuzz --regressions=. --subject=column_row_mlp,single_mlp --cases=";
+  EXPECT_EQ(run(flags + "20").exit_code, 0);
+  const Ran few = run(flags + "20 --require-all --property=matches_reference");
+  EXPECT_EQ(few.exit_code, 2);
+  EXPECT_TRUE(few.says("pairs of values were judged")) << few.output;
+  const Ran idle = run(flags + "20 --require-all --property=causal_prefix");
+  EXPECT_EQ(idle.exit_code, 2);
+  EXPECT_TRUE(idle.says("--require-all: no case was judged")) << idle.output;
+  const Ran all = run(flags + "4000 --require-all --property=matches_reference");
+  EXPECT_EQ(all.exit_code, 0) << all.output;
 }
 
 TEST_F(Program, ACampaignThatJudgesNothingIsNoSuccess) {

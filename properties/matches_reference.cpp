@@ -5,12 +5,12 @@
 namespace shardproof {
 namespace {
 
-Verdict vacuity(const Expected& expected) {
+Verdict vacuity(const Expected& expected, int ranks) {
   bool nothing = true;
   for (const ExpectedTensor& want : expected.tensors) {
     if (want.want.empty()) continue;
     nothing = false;
-    if (has_power(want)) return Verdict::holds();
+    if (sharpness(want, ranks) == Sharpness::kSharp) return Verdict::holds();
   }
   return Verdict::vacuous(nothing ? "every output is empty"
                                   : "the bounds are wider than any structural fault");
@@ -20,7 +20,7 @@ Verdict judge(const Evidence& evidence) {
   const Run& run = evidence.base;
   const Verdict verdict = verdict_against_reference(run);
   if (is_failure(verdict.kind)) return verdict;
-  return vacuity(run.expected(oracle_effort(run.value.problem)));
+  return vacuity(run.expected(oracle_effort(run.value.problem)), run.value.placement.mesh.ranks());
 }
 
 }  // namespace

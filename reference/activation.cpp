@@ -80,18 +80,21 @@ LibraryError gelu_tanh_error(double z, const Slopes<double>& at, const Precision
                    magnitude * (1 + z * z) * (8 * squared + std::tanh(inner) * relative))};
 }
 
-// Far to the left e^-z overflows and the quotient is 0 although the value is still normal.
+// Far to the left e^-z overflows and the quotient is 0 although the value is still normal. Far to
+// the right 1 + e^-z is exactly 1, so that 1 - sigmoid is exactly 0 and z times it adds no error.
 LibraryError silu_error(double z, const Slopes<double>& at, const Precision& precision) {
   const Format& f = format(precision.elementwise);
   const double magnitude = std::fabs(z);
   const double share = sigmoid(z);
   const double rest = sigmoid(-z);
   const double lost = -z > std::log(f.maximum) - 1 ? 1 : 0;
-  return {f.u() * std::fabs(at.value) * (2 * precision.ulp_exp + 4 + 2 * magnitude * rest) +
-              lost * std::fabs(at.value) + f.eta() * (magnitude + 1),
-          f.u() * (2 * precision.ulp_exp + 6 + magnitude) *
-                  (share + (rest == 0 ? 0 : magnitude * share * rest)) +
-              lost * std::fabs(at.first) + f.eta() * (magnitude + 1)};
+  const double value =
+      f.u() * std::fabs(at.value) * (2 * precision.ulp_exp + 4 + 2 * magnitude * rest) +
+      lost * std::fabs(at.value) + f.eta() * (magnitude + 1);
+  if (z > 0 && rest < f.u() / 16) return {value, 4 * f.u()};
+  return {value, f.u() * (2 * precision.ulp_exp + 6 + magnitude) *
+                         (share + (rest == 0 ? 0 : magnitude * share * rest)) +
+                     lost * std::fabs(at.first) + f.eta() * (magnitude + 1)};
 }
 
 }  // namespace

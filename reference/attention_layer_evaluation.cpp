@@ -214,6 +214,7 @@ class Layer {
           with_response(parts_.reduced(column_sums(gradient, rule), width), equal_tokens_,
                         {response.square.biases, response.common.biases, all, first}),
           equal_tokens_);
+      run_.note_terms(gradient);
     };
     add("dwq", "dbq", dq_, 0, 0);
     add("dwk", "dbk", dk_, problem_.dim, wq_.columns);

@@ -70,6 +70,14 @@ class Evaluation {
         output_tensor(spec(name), values, bounds, effort_, generic_ && independent, rule_));
   }
 
+  // Of the latest output, whose elements sum the columns of `terms`.
+  void note_terms(const Factor<Real>& terms) {
+    double squares = 0;
+    for (Real term : terms.values) squares += square(static_cast<double>(term));
+    const auto columns = static_cast<double>(std::max<Index>(terms.columns, 1));
+    expected_.tensors.back().terms = std::sqrt(squares / columns);
+  }
+
   Expected take() { return std::move(expected_); }
 
  private:

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "harness/check/compare.h"
 #include "harness/check/diagnose.h"
 #include "harness/check/pack.h"
 
@@ -78,7 +77,7 @@ std::string CaseResult::packed() const {
   for (const TensorNumbers& numbers : tensors) {
     pack.text(numbers.tensor).real(numbers.error).real(numbers.worst);
     pack.real(numbers.likely).real(numbers.rms).real(numbers.limit);
-    pack.real(numbers.baseline_limit).whole(numbers.has_power);
+    pack.real(numbers.baseline_limit).whole(static_cast<int>(numbers.sharpness));
   }
   pack.whole(static_cast<std::int64_t>(diagnosis.size()));
   for (const std::string& sentence : diagnosis) pack.text(sentence);
@@ -105,7 +104,7 @@ CaseResult CaseResult::unpacked(std::string_view bytes) {
     numbers.rms = unpack.real();
     numbers.limit = unpack.real();
     numbers.baseline_limit = unpack.real();
-    numbers.has_power = unpack.whole() != 0;
+    numbers.sharpness = static_cast<Sharpness>(unpack.whole());
     result.tensors.push_back(std::move(numbers));
   }
   for (std::int64_t count = unpack.whole(); count > 0; --count) {
@@ -141,11 +140,12 @@ std::vector<TensorNumbers> tensor_numbers(const Run& run, bool all) {
     const Gathered* got = run.outcome.find(comparison.tensor);
     const ExpectedTensor* want = run.expected(effort).find(comparison.tensor);
     require(got != nullptr && want != nullptr, "what was compared is there");
+    if (want->want.empty() && !all) continue;
     if (all) numbers.error = largest_error(got->got, want->want);
     if (got->got.size() == want->want.size() && !want->want.empty()) {
       numbers.limit = detection_limit(*want);
       numbers.baseline_limit = baseline_limit(*got, *want);
-      numbers.has_power = has_power(*want);
+      numbers.sharpness = sharpness(*want, run.value.placement.mesh.ranks());
     }
     result.push_back(std::move(numbers));
   }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/check/compare.h"
 #include "harness/check/judge.h"
 
 namespace shardproof {
@@ -19,7 +20,7 @@ struct TensorNumbers {
   double rms = 0;     // rms error / model rms; 0 where there is no model
   double limit = 0;   // detection_limit
   double baseline_limit = 0;
-  bool has_power = false;
+  Sharpness sharpness = Sharpness::kIdle;
 };
 
 struct PropertyResult {

@@ -241,21 +241,21 @@ std::vector<Comparison> compare_all(const Run& run, Effort effort) {
   return result;
 }
 
-bool has_power(const ExpectedTensor& want) {
-  double squares = 0;
-  Index finite = 0;
-  for (double value : want.want) {
-    if (!(std::fabs(value) < kInfinity)) continue;
-    squares += value * value;
-    ++finite;
+Sharpness sharpness(const ExpectedTensor& want, int parts) {
+  const double shares = std::max(parts, 2);
+  const double cancelling = want.terms / std::sqrt(shares);
+  const std::size_t count = want.want.size();
+  bool moves = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = want.want[i];
+    const double other = want.want[(i + count / 2) % count];
+    const double swapped = std::isfinite(other) ? std::fabs(value - other) : 0.0;
+    const double moved = std::max({std::fabs(value) / shares, cancelling, swapped});
+    const double bound = want.likely[i];
+    if (bound == 0 || (std::isfinite(value) && 3 * moved > 4 * bound)) return Sharpness::kSharp;
+    moves = moves || moved > 0;
   }
-  if (finite == 0) return false;
-  const double limit = 0.1 * std::sqrt(squares / static_cast<double>(finite));
-  Index sharp = 0;
-  for (std::size_t i = 0; i < want.want.size(); ++i) {
-    sharp += (std::fabs(want.want[i]) < kInfinity) & (want.likely[i] <= limit);
-  }
-  return 2 * sharp >= finite;
+  return moves ? Sharpness::kBlunt : Sharpness::kIdle;
 }
 
 double detection_limit(const ExpectedTensor& want) {

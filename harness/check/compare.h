@@ -71,11 +71,18 @@ Verdict verdict_of(const Comparison& comparison, const Shape& shape);
 // reports.
 std::vector<Comparison> compare_all(const Run& run, Effort effort);
 
-// Whether the bounds leave room to see a structural fault: at least half of the finite elements
-// have T2 <= 0.1 RMS(want) (numerics, power line). Dropping one of t independent partial sums moves
-// an element by about RMS / sqrt(t), so this sees a missing rank for t up to 100. An empty tensor
-// has no power; one that is exactly zero with zero bounds has.
-bool has_power(const ExpectedTensor& want);
+// What a tensor's bounds would show of a structural fault.
+enum class Sharpness {
+  kSharp,  // some element would be over its bound
+  kBlunt,  // none: the fault could hide
+  kIdle,   // the fault changes nothing: the tensor is empty, or 0 whatever is left out
+};
+
+// The fault is that one of `parts` shares of the tensor is left out, which moves an element by its
+// share (of `want` or, where terms cancel, of the root of their squares), or that its two halves
+// are swapped. It shows where an element moves by 4/3 of its T2: the wrong result has an error of
+// its own, seldom above two of T2's six standard deviations. An exact element (T2 = 0) shows all.
+Sharpness sharpness(const ExpectedTensor& want, int parts);
 
 // The smallest factor by which a whole tensor could be wrong and be seen: with got = want (1 + e),
 // the least |e| that takes some element over its likely bound. Infinite when none would.

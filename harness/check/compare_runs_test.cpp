@@ -98,29 +98,56 @@ TEST(Verdicts, NameTheElementByItsCoordinates) {
             VerdictKind::kHolds);
 }
 
-TEST(Power, WideBoundsHaveNone) {
+TEST(Sharpness, ABoundAsWideAsTheValuesHasNone) {
   ExpectedTensor want = expected();
-  EXPECT_TRUE(has_power(want));
-  std::fill(want.likely.begin(), want.likely.end(), 0.2);
-  EXPECT_FALSE(has_power(want)) << "RMS is about 0.7";
+  EXPECT_EQ(sharpness(want, 4), Sharpness::kSharp);
+  std::fill(want.likely.begin(), want.likely.end(), 1.6);
+  EXPECT_EQ(sharpness(want, 1), Sharpness::kBlunt) << "no two elements differ by more than 2";
   std::fill(want.likely.begin(), want.likely.end(), kInfinity);
-  EXPECT_FALSE(has_power(want));
+  EXPECT_EQ(sharpness(want, 4), Sharpness::kBlunt);
 }
 
-TEST(Power, HalfOfTheElementsDecide) {
-  ExpectedTensor want = expected({8, 8});
-  std::fill(want.likely.begin(), want.likely.begin() + 32, 1.0);
-  EXPECT_TRUE(has_power(want));
-  want.likely[40] = 1.0;
-  EXPECT_FALSE(has_power(want));
+// Equal elements: swapping halves moves nothing, leaving out one share of four moves each by 1/4.
+TEST(Sharpness, IsJudgedByTheShareOfOneRank) {
+  ExpectedTensor want = expected();
+  std::fill(want.want.begin(), want.want.end(), 1.0);
+  std::fill(want.likely.begin(), want.likely.end(), 0.18);
+  EXPECT_EQ(sharpness(want, 4), Sharpness::kSharp);
+  EXPECT_EQ(sharpness(want, 5), Sharpness::kBlunt);
+  EXPECT_EQ(sharpness(want, 1), Sharpness::kSharp) << "a single rank may leave out half";
+  want.likely[9] = 0.01;
+  EXPECT_EQ(sharpness(want, 5), Sharpness::kSharp) << "one element is enough to see it";
 }
 
-TEST(Power, ExactZerosHaveItAndNothingHasNone) {
+TEST(Sharpness, SwappedHalvesShowWhatShareIsTooSmall) {
+  ExpectedTensor want = expected({2, 4});
+  std::fill(want.want.begin(), want.want.begin() + 4, 1.0);
+  std::fill(want.want.begin() + 4, want.want.end(), -1.0);
+  std::fill(want.likely.begin(), want.likely.end(), 1.4);
+  EXPECT_EQ(sharpness(want, 64), Sharpness::kSharp);
+  std::fill(want.want.begin() + 4, want.want.end(), 1.0);
+  EXPECT_EQ(sharpness(want, 64), Sharpness::kBlunt);
+}
+
+TEST(Sharpness, TermsThatCancelCountByTheirSquares) {
   ExpectedTensor want = expected();
   std::fill(want.want.begin(), want.want.end(), 0.0);
-  std::fill(want.likely.begin(), want.likely.end(), 0.0);
-  EXPECT_TRUE(has_power(want));
-  EXPECT_FALSE(has_power(expected({0, 3})));
+  std::fill(want.likely.begin(), want.likely.end(), 0.3);
+  EXPECT_EQ(sharpness(want, 4), Sharpness::kIdle) << "nothing that could be left out";
+  want.terms = 1;
+  EXPECT_EQ(sharpness(want, 4), Sharpness::kSharp);
+  EXPECT_EQ(sharpness(want, 8), Sharpness::kBlunt);
+}
+
+TEST(Sharpness, ExactElementsHaveItAndNothingHasNone) {
+  ExpectedTensor want = expected();
+  std::fill(want.want.begin(), want.want.end(), 0.0);
+  EXPECT_EQ(sharpness(want, 2), Sharpness::kIdle);
+  want.likely[3] = 0;
+  EXPECT_EQ(sharpness(want, 2), Sharpness::kSharp);
+  want.want[3] = -kInfinity;
+  EXPECT_EQ(sharpness(want, 2), Sharpness::kSharp) << "the lse of a row without keys";
+  EXPECT_EQ(sharpness(expected({0, 3}), 2), Sharpness::kIdle);
 }
 
 }  // namespace

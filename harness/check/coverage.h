@@ -1,5 +1,5 @@
-// Coverage: which pairs of (operator, mask, dtype, layout, mesh shape, data) a campaign has judged,
-// out of those that its domain can draw. Most faults need two particular values to meet.
+// Coverage: which pairs of values (pairs.h) a campaign has judged, out of those that its domain can
+// draw.
 #pragma once
 
 #include <array>
@@ -7,13 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/check/domain.h"
+#include "harness/check/pairs.h"
 
 namespace shardproof {
 
 class Coverage {
  public:
-  Coverage(const Domain& domain, const Tables& tables);
+  explicit Coverage(const Domain& domain);
 
   void add(const Case& value);
 
@@ -32,17 +32,11 @@ class Coverage {
   std::uint64_t last_new() const { return last_new_; }
 
  private:
-  static constexpr int kDimensions = 6;
-  using Values = std::array<int, kDimensions>;  // -1: not used by the case
+  std::size_t cell(int first, int second, int first_value, int second_value) const;
 
-  Values values_of(const Case& value) const;
-  std::size_t cell(int first, int second, const Values& values) const;
-  void allow(const Domain& domain, const Subject& subject);
-
-  const Tables& tables_;
-  Vocabulary vocabulary_;
-  std::array<int, kDimensions> sizes_{};
-  std::array<std::array<std::size_t, kDimensions>, kDimensions> offsets_{};
+  Domain domain_;
+  std::array<int, kPairDimensions> sizes_{};
+  std::array<std::array<std::size_t, kPairDimensions>, kPairDimensions> offsets_{};
   std::vector<bool> possible_;
   std::vector<bool> covered_;
   std::uint64_t cases_ = 0;

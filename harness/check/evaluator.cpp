@@ -48,14 +48,12 @@ std::vector<const Property*> CaseEvaluator::chosen(const Item& item) const {
   return result;
 }
 
-// The known faults that make the same case go wrong in the same way.
+// The known faults that make the same case go wrong in the same way; a mutant is like itself.
 std::vector<std::string> CaseEvaluator::likenesses(const Run& run) {
   const Property* const only[] = {tables_.properties.front()};
   std::vector<std::string> result;
   for (const Subject* mutant : tables_.subjects) {
-    const bool may_be_like = mutant->fault != nullptr && mutant->op == run.subject->op &&
-                             mutant->name != run.subject->name;
-    if (!may_be_like) continue;
+    if (mutant->fault == nullptr || mutant->op != run.subject->op) continue;
     Case value = run.value;
     value.placement.subject = mutant->name;
     const CaseReport report = judge_->judge(value, only, {.keep_trace = false});

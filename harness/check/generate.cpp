@@ -19,6 +19,7 @@ namespace {
 constexpr int kSize = 100;              // RapidCheck's size; above it draws are undefined
 constexpr std::uint64_t kStretch = 64;  // cases in a row that share their swarm
 constexpr std::uint64_t kAttempts = 16;
+constexpr std::uint64_t kPairTurn = 4;  // every so many cases it is a pair's turn
 
 using IndexGen = rc::Gen<Index>;
 
@@ -50,9 +51,9 @@ const std::vector<Index> kPrimes{2, 3, 5, 7, 11, 13, 17, 19, 23};
 IndexGen small_extent(Index minimum, Index maximum) {
   const Index first = std::max<Index>(minimum, 1);
   return rc::gen::weightedOneOf<Index>({
-      {2, rc::gen::just(minimum)},
-      {10, rc::gen::just(first)},
-      {50, uniform(first, std::min<Index>(maximum, 8))},
+      {1, rc::gen::just(minimum)},
+      {4, rc::gen::just(first)},
+      {57, uniform(std::min(first + 1, maximum), std::min<Index>(maximum, 8))},
       {16, uniform(first, std::min<Index>(maximum, 16))},
       {10, one_of(kPrimes, first, maximum)},
       {9, one_of(round_tiles({8, 16}), first, maximum)},
@@ -87,6 +88,8 @@ IndexGen count(Index minimum, Index maximum) {
 
 IndexGen size_drawer(const FieldDomain& domain, bool medium) {
   constexpr Index kFew = 20;
+  // Taken modulo the mask's range: small ones would leave most rows with one key.
+  if (domain.field->key == "mask") return uniform(domain.minimum, domain.maximum);
   const bool is_count = domain.maximum <= kFew || domain.field->placement;
   if (is_count) return count(domain.minimum, domain.maximum);
   return medium ? medium_extent(domain.minimum, domain.maximum)
@@ -108,7 +111,6 @@ Index draw_choice(const std::vector<Index>& choices, std::uint64_t random, std::
 
 // A parameter of a mask means something only in the range that the lengths allow.
 void fit_mask(MaskChoice& choice, const Problem& problem) {
-  if (!choice.mask) return;
   const auto& parameters = choice.mask->parameters;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Index& value = i == 0 ? choice.a : choice.b;
@@ -153,7 +155,10 @@ struct Generator::Drawers {
 };
 
 Generator::Generator(const Domain& domain, std::uint64_t seed)
-    : domain_(domain), seed_(seed), drawers_(std::make_unique<Drawers>()) {
+    : domain_(domain),
+      seed_(seed),
+      pairs_(possible_pairs(domain)),
+      drawers_(std::make_unique<Drawers>()) {
   for (const FieldDomain& field : domain_.fields) {
     drawers_->fields.push_back(field.is_choice ? rc::gen::just(Index{0})
                                                : size_drawer(field, domain_.medium));
@@ -178,11 +183,19 @@ Case Generator::draw(std::uint64_t index) const {
   return attempt(index, kAttempts - 1);
 }
 
+// The pair that it is the turn of; null for most cases.
+const Pair* Generator::pair_of(std::uint64_t index) const {
+  if (index % kPairTurn != 0 || pairs_.empty()) return nullptr;
+  return &pairs_[index / kPairTurn % pairs_.size()];
+}
+
 Case Generator::attempt(std::uint64_t index, std::uint64_t attempt) const {
   std::uint64_t state = mix(mix(mix(seed_) + index) + attempt);
   const auto random = [&] { return state = mix(state + 1); };
   Case value;
-  const std::size_t which = random() % domain_.subjects.size();
+  const Pair* pair = pair_of(index);
+  const std::size_t which =
+      pair ? pair->subjects[random() % pair->subjects.size()] : random() % domain_.subjects.size();
   const Subject& subject = *domain_.subjects[which];
   value.problem.op = operators_[which];
   value.placement.subject = subject.name;
@@ -199,11 +212,22 @@ Case Generator::attempt(std::uint64_t index, std::uint64_t attempt) const {
                                        : drawers_->fields[i](rc::Random(random()), kSize).value();
     each.field->set(value, drawn, domain_.vocabulary);
   }
+  if (pair) {
+    set_dimension(value, pair->first, pair->first_value, domain_, random());
+    set_dimension(value, pair->second, pair->second_value, domain_, random());
+  }
   if (distinct) make_distinct(value, domain_);
-  fit_mask(value.problem.mask, value.problem);
+  const MaskChoice mask = value.problem.mask;
   repair(value.placement, subject.axes, subject.uses_layout);
   limit_ranks(value, domain_);
   settle(value, subject);
+  // The lengths are known now; repair would have clamped what it found too large.
+  if (value.problem.mask.mask) {
+    value.problem.mask.a = mask.a;
+    value.problem.mask.b = mask.b;
+    fit_mask(value.problem.mask, value.problem);
+    settle(value, subject);
+  }
   return value;
 }
 

@@ -1,12 +1,13 @@
 // Generator: case number `index` of a campaign, a pure function of (seed, index, domain).
 // RapidCheck draws every size, a hash every choice, independently; repair then makes it valid.
+// Every fourth case has the next pair of values (pairs.h), so that none waits for luck.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "harness/check/domain.h"
+#include "harness/check/pairs.h"
 
 namespace shardproof {
 
@@ -20,10 +21,12 @@ class Generator {
  private:
   struct Drawers;
   Case attempt(std::uint64_t index, std::uint64_t attempt) const;
+  const Pair* pair_of(std::uint64_t index) const;
 
   Domain domain_;
   std::uint64_t seed_;
   std::vector<const Operator*> operators_;  // one a subject
+  std::vector<Pair> pairs_;
   std::unique_ptr<Drawers> drawers_;
 };
 

@@ -161,24 +161,15 @@ class ConsoleSink : public Sink {
     }
   }
 
-  // A property that never said anything is no evidence, and it should be known.
+  // A property or subject about which nothing was said is no evidence, and it should be known.
   void print_idle(const Tally& tally) {
-    std::map<int, bool> spoke;
-    for (const auto& [key, counts] : tally.by_property) {
-      std::uint64_t said = 0;
-      for (int kind = 0; kind < kVerdictKinds; ++kind) {
-        const auto each = static_cast<VerdictKind>(kind);
-        const bool counted = each != VerdictKind::kDiscarded && each != VerdictKind::kRefused;
-        if (counted) said += counts[static_cast<std::size_t>(kind)];
-      }
-      spoke[key.second] = spoke[key.second] || said > 0;
-    }
-    std::string names;
-    for (const auto& [property, has_spoken] : spoke) {
-      if (has_spoken) continue;
-      names += (names.empty() ? "" : ", ") + std::string(property_name(property, tally.tables));
-    }
-    if (!names.empty()) fmt::print(out_, "\nProperties that judged no case: {}\n", names);
+    const auto print = [&](std::string_view what, const std::vector<std::string>& names) {
+      std::string list;
+      for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+      if (!list.empty()) fmt::print(out_, "\n{}: {}\n", what, list);
+    };
+    print("Properties that judged no case", tally.idle_properties());
+    print("Subjects of which no case was judged", tally.idle_subjects());
   }
 
   void print_failures(const Tally& tally) {

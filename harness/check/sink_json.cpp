@@ -75,6 +75,7 @@ class JsonSink : public Sink {
     record["seconds"] = tally.seconds;
     record["cases_per_second"] = tally.cases_per_second();
     record["seed"] = tally.seed;
+    record["digest"] = fmt::format("{:016x}", tally.digest);
     record["jobs"] = tally.jobs;
     record["interrupted"] = tally.interrupted;
     record["distinct_failures"] = tally.failures.size();

@@ -1,8 +1,11 @@
 #include "harness/check/tally.h"
 
+#include <algorithm>
+#include <bit>
 #include <cctype>
 #include <numeric>
 
+#include "harness/model/element.h"
 #include "harness/model/operator.h"
 
 namespace shardproof {
@@ -21,51 +24,107 @@ std::string without_numbers(std::string_view text) {
   return result;
 }
 
+// Whether a verdict says something about the case.
+bool says_something(VerdictKind kind) {
+  return kind != VerdictKind::kDiscarded && kind != VerdictKind::kRefused;
+}
+
+bool any_said(const KindCounts& counts) {
+  for (int kind = 0; kind < kVerdictKinds; ++kind) {
+    const bool seen = counts[static_cast<std::size_t>(kind)] > 0;
+    if (seen && says_something(static_cast<VerdictKind>(kind))) return true;
+  }
+  return false;
+}
+
+std::uint64_t digest_of(const CaseResult& result) {
+  std::uint64_t digest = mix(static_cast<std::uint64_t>(result.overall));
+  for (const PropertyResult& each : result.properties) {
+    digest = mix(digest + static_cast<std::uint64_t>(each.property + 1));
+    digest = mix(digest + static_cast<std::uint64_t>(each.verdict.kind));
+  }
+  for (const TensorNumbers& each : result.tensors) {
+    digest = mix(digest + std::bit_cast<std::uint64_t>(each.likely));
+    digest = mix(digest + std::bit_cast<std::uint64_t>(each.baseline_limit));
+  }
+  return digest;
+}
+
 }  // namespace
 
-Tally::Tally(const Domain& domain, const Tables& all) : tables(all), coverage(domain, all) {}
+Tally::Tally(const Domain& domain, const Tables& all)
+    : tables(all), coverage(domain), subjects_(domain.subjects) {}
 
 void Tally::add(const Judged& judged) {
   const CaseResult& result = judged.result;
   const std::string& subject = judged.value.placement.subject;
   ++kinds[static_cast<std::size_t>(result.overall)];
+  digest = mix(digest ^ digest_of(result));
   if (!judged.origin.empty()) ++stored;
-  const auto count_reason = [&](std::string_view who, VerdictKind kind, std::string_view why) {
-    std::string reason(name(kind));
-    reason.append(" / ").append(who).append(": ").append(without_numbers(why));
-    const auto known = reasons.find(reason);
-    if (known != reasons.end()) {
-      ++known->second;
-    } else if (reasons.size() < kMostReasons) {
-      reasons[reason] = 1;
-    }
-  };
   if (result.overall == VerdictKind::kRefused) {
-    count_reason(subject, VerdictKind::kRefused, result.refusal);
+    count_reason(VerdictKind::kRefused, subject, result.refusal);
   }
   for (const PropertyResult& each : result.properties) {
     const VerdictKind kind = each.verdict.kind;
     ++by_property[{subject, each.property}][static_cast<std::size_t>(kind)];
     if (kind == VerdictKind::kVacuous || kind == VerdictKind::kDiscarded) {
-      count_reason(property_name(each.property, tables), kind, each.verdict.message);
+      count_reason(kind, property_name(each.property, tables), each.verdict.message);
     }
   }
-  const Subject* known = tables.subject(subject);
+  add_tensors(judged);
+  if (result.overall != VerdictKind::kRefused) coverage.add(judged.value);
+}
+
+void Tally::count_reason(VerdictKind kind, std::string_view who, std::string_view why) {
+  std::string reason(name(kind));
+  reason.append(" / ").append(who).append(": ").append(without_numbers(why));
+  const auto known = reasons.find(reason);
+  if (known != reasons.end()) {
+    ++known->second;
+  } else if (reasons.size() < kMostReasons) {
+    reasons[reason] = 1;
+  }
+}
+
+void Tally::add_tensors(const Judged& judged) {
+  const Subject* known = tables.subject(judged.value.placement.subject);
   const bool single = known && known->axes.empty();
-  for (const TensorNumbers& each : result.tensors) {
-    const std::string op(judged.value.problem.op->name);
+  const std::string op(judged.value.problem.op->name);
+  for (const TensorNumbers& each : judged.result.tensors) {
     Power& caught = power[{op, each.tensor, judged.value.problem.dtype}];
     caught.limit.add(each.limit);
     caught.baseline.add(each.baseline_limit);
     ++tensors;
-    if (!each.has_power) ++powerless_tensors;
+    if (each.sharpness == Sharpness::kBlunt) ++powerless_tensors;
     WorstRatio& worst = ratios[{op, each.tensor}];
     double& largest = single ? worst.single : worst.sharded;
     if (!(each.likely > largest)) continue;
     largest = each.likely;
     if (!single) worst.sharded_case = to_text(judged.value);
   }
-  if (result.overall != VerdictKind::kRefused) coverage.add(judged.value);
+}
+
+std::vector<std::string> Tally::idle_properties() const {
+  std::map<int, bool> spoke;
+  for (const auto& [key, counts] : by_property) {
+    spoke[key.second] = spoke[key.second] || any_said(counts);
+  }
+  std::vector<std::string> result;
+  for (const auto& [property, has_spoken] : spoke) {
+    if (!has_spoken) result.emplace_back(property_name(property, tables));
+  }
+  return result;
+}
+
+std::vector<std::string> Tally::idle_subjects() const {
+  std::vector<std::string> result;
+  for (const Subject* subject : subjects_) {
+    const bool spoke = std::any_of(by_property.begin(), by_property.end(), [&](const auto& each) {
+      return each.first.first == subject->name && any_said(each.second);
+    });
+    if (!spoke) result.emplace_back(subject->name);
+  }
+  return result;
 }
 
 std::uint64_t Tally::cases() const {

@@ -67,6 +67,10 @@ class Tally {
   std::uint64_t count(VerdictKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
   std::uint64_t failing() const;  // cases that count against a subject
   std::uint64_t judged() const;   // cases about which something was said
+  // Properties that were asked and judged no case.
+  std::vector<std::string> idle_properties() const;
+  // Subjects of the domain of which no case was judged.
+  std::vector<std::string> idle_subjects() const;
   double cases_per_second() const {
     return seconds > 0 ? static_cast<double>(cases()) / seconds : 0;
   }
@@ -85,8 +89,16 @@ class Tally {
   std::uint64_t tensors = 0;            // compared with the reference
   std::uint64_t powerless_tensors = 0;  // whose bounds would hide a structural fault
   Coverage coverage;
+  std::uint64_t digest =
+      0;  // of every verdict and number in their order: equal for equal campaigns
   std::vector<Failure> failures;
   std::uint64_t failures_left_out = 0;  // distinct ones beyond the limit
+
+ private:
+  void count_reason(VerdictKind kind, std::string_view who, std::string_view why);
+  void add_tensors(const Judged& judged);
+
+  std::vector<const Subject*> subjects_;
 };
 
 }  // namespace shardproof

@@ -55,6 +55,9 @@ class Drawer {
  public:
   Drawer(const Problem& problem, const TensorSpec& spec)
       : problem_(problem), spec_(spec), base_(mix(problem.seed ^ hash(spec.name))) {
+    const auto& keys = problem.op->keys;
+    scores_ = std::find(keys.begin(), keys.end(), "mask") != keys.end();
+    projects_scores_ = scores_ && spec.role == Role::kActivation;
     const int last = spec.shape.rank() - 1;
     row_length_ = last >= 0 ? std::max<Index>(spec.shape[last], 1) : 1;
     tokens_ = spec.token_dimension >= 0 ? spec.shape[spec.token_dimension] : 1;
@@ -182,7 +185,10 @@ class Drawer {
     return n;
   }
 
-  bool makes_scores() const { return spec_.role == Role::kQuery || spec_.role == Role::kKey; }
+  // Under a mask, activations are what queries and keys are projected from.
+  bool makes_scores() const {
+    return spec_.role == Role::kQuery || spec_.role == Role::kKey || projects_scores_;
+  }
 
   // Tail exponent 2; queries and keys are held back so that scores stay in the tens.
   double heavy_tailed(double n, Index position) const {
@@ -191,7 +197,7 @@ class Drawer {
   }
 
   double peaked(double n) const {
-    if (makes_scores()) return 3 * n;
+    if (makes_scores()) return (projects_scores_ ? 1.5 : 3) * n;
     return spec_.role == Role::kActivation ? 4 * n : n;
   }
 
@@ -200,7 +206,7 @@ class Drawer {
     if (spec_.token_dimension < 0 || spec_.role == Role::kUpstream) return n;
     const double at =
         tokens_ > 1 ? static_cast<double>(token(position)) / static_cast<double>(tokens_ - 1) : 0.5;
-    if (spec_.role == Role::kActivation) return n * (0.25 + 3 * at);
+    if (spec_.role == Role::kActivation) return n * (0.25 + (projects_scores_ ? 1.5 : 3) * at);
     if (!makes_scores() || position % row_length_ != 0) return n;
     if (spec_.role == Role::kQuery) return 4 * std::sqrt(static_cast<double>(row_length_));
     return 24 * (2 * at - 1);
@@ -209,6 +215,7 @@ class Drawer {
   double cancelling(double n) const {
     const bool offset = spec_.role == Role::kValue || spec_.role == Role::kActivation;
     if (!offset) return n;
+    if (projects_scores_) return n + 2;  // scores grow with its square
     const bool narrow = spec_.dtype == DType::kBf16 || spec_.dtype == DType::kF16;
     return n + (narrow ? 16 : 1000);
   }
@@ -216,8 +223,12 @@ class Drawer {
   double tiny(double n, Index position) const {
     const Range2 range = range_of(spec_.dtype);
     const bool rare = (bits(position) & 7) == 0;
-    const bool scaled = spec_.role == Role::kValue || spec_.role == Role::kActivation ||
-                        spec_.role == Role::kUpstream;
+    // Products of tiny values with tiny upstream gradients are nothing at all: now and then.
+    const auto which = problem_.seed % 4;
+    // Tokens that are all tiny would be all alike to their projections.
+    const bool is_value =
+        spec_.role == Role::kValue || (spec_.role == Role::kActivation && !projects_scores_);
+    const bool scaled = is_value ? which != 1 : spec_.role == Role::kUpstream && which < 2;
     if (!scaled) return rare ? n * range.tiny : n;
     return n * (rare ? range.subnormal : range.tiny);
   }
@@ -228,9 +239,12 @@ class Drawer {
       case Role::kValue:
         return n * range.huge;
       case Role::kActivation:
-        return n * range.huge_factor;
+        return projects_scores_ ? n : n * range.huge_factor;
       case Role::kUpstream:
         return n * range.small;
+      case Role::kWeight:
+      case Role::kBias:  // behind the softmax
+        return scores_ && spec_.value_power == 1 ? n * range.huge_factor : n;
       default:
         return n;
     }
@@ -273,6 +287,8 @@ class Drawer {
   const Problem& problem_;
   const TensorSpec& spec_;
   std::uint64_t base_;
+  bool scores_ = false;           // whether the operator has a softmax over keys
+  bool projects_scores_ = false;  // whether queries and keys are projected from this tensor
   Index row_length_ = 1;
   Index tokens_ = 1;
   Index token_stride_ = 1;

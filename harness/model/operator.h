@@ -51,6 +51,8 @@ struct ExpectedTensor {
   std::vector<double> likely;  // T2 <= T1: exceeded means outside unless 6-sigma roundings conspire
   std::vector<double> sigma;   // model standard deviation of the error; empty when not computed
   bool rms_applies = false;    // whether the preconditions of the RMS test T3 hold
+  double terms = 0;  // root of the mean sum of squares of the terms that an element sums; 0: the
+                     // values themselves tell, since the terms do not cancel
 };
 
 struct Expected {
