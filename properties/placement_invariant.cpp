@@ -27,7 +27,8 @@ Mesh without_trivial_axes(const Mesh& mesh) {
 bool same_place(const Placement& a, const Placement& b) {
   const Mesh mesh = without_trivial_axes(a.mesh);
   const bool one_rank = mesh.axes.empty();
-  return mesh == without_trivial_axes(b.mesh) && (one_rank || a.layout == b.layout);
+  return mesh == without_trivial_axes(b.mesh) && a.views == b.views &&
+         (one_rank || (a.layout == b.layout && a.stored == b.stored));
 }
 
 // `candidate` made fit for the subject; nothing when that leaves the problem or leads back.
@@ -38,7 +39,7 @@ std::optional<Case> fitted(Case candidate, const Case& value, const Subject& sub
   if (subject.adapt != nullptr) subject.adapt(candidate);
   const bool other =
       candidate.problem == value.problem && !same_place(candidate.placement, value.placement);
-  if (!other || !subject.unsupported(candidate).empty()) return std::nullopt;
+  if (!other || !refusal(subject, candidate).empty()) return std::nullopt;
   return candidate;
 }
 

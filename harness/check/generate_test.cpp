@@ -70,7 +70,7 @@ TEST(Generate, FewCasesOfCorrectSubjectsAreRefused) {
   constexpr int kCases = 3000;
   for (int i = 0; i < kCases; ++i) {
     const Case value = generator.draw(static_cast<std::uint64_t>(i));
-    refused += !tables.subject(value.placement.subject)->unsupported(value).empty();
+    refused += !refusal(*tables.subject(value.placement.subject), value).empty();
   }
   EXPECT_LT(refused, kCases / 50);
 }

@@ -15,6 +15,7 @@
 namespace shardproof {
 
 class SimRank;
+class SimShards;
 class Messages;
 class Collectives;
 struct Posting;
@@ -38,7 +39,7 @@ std::string place(const std::string& axis, Phase phase);
 struct RankTensor {
   const TensorSpec* spec = nullptr;
   const PlacedShard* part = nullptr;
-  Tensor data;
+  View data;
 };
 
 class SimRank final : public Rank {
@@ -59,6 +60,13 @@ class SimRank final : public Rank {
   void begin(const Case& value, Device& device, bool keep_trace);
   void clear();
 
+  // Gives the rank its part of every tensor, poisoned. `specs` must outlive the case.
+  void place_tensors(const std::vector<TensorSpec>& specs, const SimShards& shards);
+
+  // The tensors beside whose elements, in the same allocation, something was written that is no
+  // tensor's. Poisons the tensors.
+  std::vector<std::string> written_gaps();
+
   // The groups that the rank belongs to, one for each axis of the mesh in its order.
   void join_groups(std::vector<std::shared_ptr<SimGroup>> groups);
 
@@ -75,8 +83,10 @@ class SimRank final : public Rank {
 
  private:
   const RankTensor& find(std::string_view tensor) const;
+  void arrange_tensors(const std::vector<TensorSpec>& specs, const SimShards& shards);
 
   int index_;
+  std::vector<Tensor> allocations_;  // that the tensors are made of
   SimRun& run_;
   Messages& messages_;
   Collectives& collectives_;
