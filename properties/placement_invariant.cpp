@@ -43,7 +43,8 @@ std::optional<Case> fitted(Case candidate, const Case& value, const Subject& sub
   return candidate;
 }
 
-// One rank, other layouts, and meshes one step away.
+// One rank, other layouts, tensors that lie as usual, weights from other pieces, and meshes one
+// step away.
 std::vector<Case> alternatives(const Case& value, const Subject& subject) {
   std::vector<Case> result{value};
   result.back().placement.mesh = {};
@@ -54,6 +55,14 @@ std::vector<Case> alternatives(const Case& value, const Subject& subject) {
       result.push_back(value);
       result.back().placement.layout = layout;
     }
+  }
+  if (value.placement.views != Views::kDense) {
+    result.push_back(value);
+    result.back().placement.views = Views::kDense;
+  }
+  if (subject.reshards) {
+    result.push_back(value);
+    result.back().placement.stored = value.placement.stored == 1 ? 3 : 1;
   }
   Mesh mesh;
   for (std::string_view axis : subject.axes) {
@@ -115,7 +124,9 @@ const Property& placement_invariant_property() {
   static const Property property{
       .name = "placement_invariant",
       .family = Family::kInvariance,
-      .claim = "Another mesh, layout or number of ranks gives the same values within both bounds.",
+      .claim =
+          "Another mesh, layout, arrangement or number of ranks gives the same values within both "
+          "bounds.",
       .inapplicable = inapplicable,
       .variants = variants,
       .judge = judge,

@@ -63,6 +63,7 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
   Outcome outcome = collect(ranks, options);
   if (value.placement.views != Views::kDense) find_written_gaps(ranks, outcome);
   for (int rank = 0; rank < ranks; ++rank) run_.ranks[static_cast<std::size_t>(rank)]->clear();
+  if (value.placement.views == Views::kFar) run_.far.clear();
   return outcome;
 }
 

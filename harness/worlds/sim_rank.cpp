@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "harness/worlds/arrangement.h"
@@ -79,16 +80,35 @@ void SimRank::clear() {
   kept_.clear();
   tensors.clear();
   allocations_.clear();
+  far_gaps_.clear();
   memory.reset();
 }
 
 void SimRank::place_tensors(const std::vector<TensorSpec>& specs, const SimShards& shards) {
-  if (case_->placement.views != Views::kDense) return arrange_tensors(specs, shards);
+  const Views views = case_->placement.views;
+  if (views != Views::kDense && views != Views::kFar) return arrange_tensors(specs, shards);
   for (std::size_t t = 0; t < specs.size(); ++t) {
     const PlacedShard& part = shards.at(index_, t);
-    allocations_.push_back(memory.allocate(specs[t].name, specs[t].dtype, part.shape));
-    tensors.push_back({&specs[t], &part, allocations_.back()});
+    if (views == Views::kFar) {
+      place_far(specs[t], part);
+    } else {
+      allocations_.push_back(memory.allocate(specs[t].name, specs[t].dtype, part.shape));
+      tensors.push_back({&specs[t], &part, allocations_.back()});
+    }
   }
+}
+
+// Dense where there are not at least two tokens, or rows.
+void SimRank::place_far(const TensorSpec& spec, const PlacedShard& part) {
+  std::vector<View> gaps;
+  const int dimension = std::max(spec.token_dimension, 0);
+  std::optional<View> data = run_.far.place(spec.dtype, part.shape, dimension, gaps);
+  if (!data) {
+    allocations_.push_back(memory.allocate(spec.name, spec.dtype, part.shape));
+    data = allocations_.back();
+  }
+  for (const View& gap : gaps) far_gaps_.push_back({spec.name, gap});
+  tensors.push_back({&spec, &part, *data});
 }
 
 void SimRank::arrange_tensors(const std::vector<TensorSpec>& specs, const SimShards& shards) {
@@ -114,6 +134,9 @@ std::vector<std::string> SimRank::written_gaps() {
   for (const Tensor& allocation : allocations_) {
     if (Memory::first_written(allocation) < 0) continue;
     names.push_back(memory.owner(allocation.view().data));
+  }
+  for (const FarGap& gap : far_gaps_) {
+    if (Memory::first_written(gap.memory) >= 0) names.emplace_back(gap.tensor);
   }
   return names;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/run/world.h"
+#include "harness/worlds/far_memory.h"
 #include "harness/worlds/rank_log.h"
 #include "harness/worlds/scheduler.h"
 #include "harness/worlds/shards.h"
@@ -27,6 +28,7 @@ struct SimRun {
   Ending ending = Ending::kCompleted;
   std::string message;
   std::vector<Finding> findings;
+  FarMemory far;
 
   // Ends the run for all ranks. Called by the rank that runs; the first ending counts.
   [[noreturn]] void end(Ending how, std::string why);
@@ -84,9 +86,16 @@ class SimRank final : public Rank {
  private:
   const RankTensor& find(std::string_view tensor) const;
   void arrange_tensors(const std::vector<TensorSpec>& specs, const SimShards& shards);
+  void place_far(const TensorSpec& spec, const PlacedShard& part);
 
   int index_;
-  std::vector<Tensor> allocations_;  // that the tensors are made of
+  // What the tensors are made of, and memory between rows that are far apart.
+  struct FarGap {
+    std::string_view tensor;
+    View memory;
+  };
+  std::vector<Tensor> allocations_;
+  std::vector<FarGap> far_gaps_;
   SimRun& run_;
   Messages& messages_;
   Collectives& collectives_;
