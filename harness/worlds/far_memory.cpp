@@ -25,6 +25,8 @@ constexpr std::size_t kRoom = 2 * static_cast<std::size_t>(kSpan / kMostRows);
 constexpr std::size_t kWidest = 8;  // bytes of an element
 constexpr std::size_t kReserved = (kBefore + kSpan) * kWidest + kRoom;
 constexpr std::size_t kGuardBytes = Memory::kGuardBytes;
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kMostTouched = std::size_t{64} << 20;
 
 void* reserve() {
   // Shared, so that it does not count against a limit on what a process may fill.
@@ -70,6 +72,8 @@ std::optional<View> FarMemory::place(DType dtype, const Shape& shape, int dimens
   view.strides[static_cast<std::size_t>(dimension)] = pitch;
   view.data = reserved_ + kBefore * static_cast<Index>(kWidest) + used_ + kGuardBytes;
   used_ += needed;
+  touched_ +=
+      2 * static_cast<std::size_t>(rows) * (needed + kPage);  // each row and where it is cut to
   Memory::poison(view);
   const auto add_gap = [&](std::byte* start, Index elements) {
     gaps.push_back(View::dense(start, dtype, {elements}));
@@ -87,7 +91,9 @@ std::optional<View> FarMemory::place(DType dtype, const Shape& shape, int dimens
 
 void FarMemory::clear() {
   used_ = 0;
-  if (reserved_ != nullptr) madvise(reserved_, kReserved, MADV_REMOVE);
+  if (touched_ < kMostTouched) return;
+  madvise(reserved_, kReserved, MADV_REMOVE);
+  touched_ = 0;
 }
 
 }  // namespace shardproof

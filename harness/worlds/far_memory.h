@@ -24,12 +24,14 @@ class FarMemory {
   std::optional<View> place(DType dtype, const Shape& shape, int dimension,
                             std::vector<View>& gaps);
 
-  // Gives all memory back. No view is valid any more.
+  // No view is valid any more. Gives memory back when much was touched: to do so every time takes
+  // longer than most cases.
   void clear();
 
  private:
   std::byte* reserved_ = nullptr;
-  std::size_t used_ = 0;  // bytes of each row's neighbourhood
+  std::size_t used_ = 0;     // bytes of each row's neighbourhood
+  std::size_t touched_ = 0;  // bytes that were made memory, at most
 };
 
 }  // namespace shardproof
