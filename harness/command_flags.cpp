@@ -47,6 +47,7 @@ void add_restrictions(CLI::App& app, Restrictions& restrictions) {
   list("--dtype", restrictions.dtypes, "draw only these dtypes");
   list("--data", restrictions.data, "draw only these data recipes");
   list("--layout", restrictions.layouts, "draw only these layouts");
+  list("--views", restrictions.views, "draw only these arrangements in memory");
   app.add_option("--mesh", restrictions.mesh, "ranks of each axis, as in tp=1..4,cp=8")
       ->type_name("AXIS=N..M,...");
   app.add_option("--size", restrictions.size, "small (tokens up to 64) or medium (up to 2048)")

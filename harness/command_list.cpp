@@ -57,6 +57,10 @@ void list_layouts(const Tables&) {
   for (Layout layout : all_layouts()) line(name(layout));
 }
 
+void list_views(const Tables&) {
+  for (std::string_view views : names_of_views()) line(views);
+}
+
 void list_data(const Tables&) {
   for (std::string_view recipe : names_of_recipe()) line(recipe);
 }
@@ -84,7 +88,7 @@ struct Listing {
   void (*print)(const Tables& tables);
 };
 
-constexpr std::array<Listing, 11> kListings{{
+constexpr std::array<Listing, 12> kListings{{
     {"subjects", list_subjects},
     {"mutants", list_mutants},
     {"operators", [](const Tables& tables) { lines(tables.operators); }},
@@ -93,6 +97,7 @@ constexpr std::array<Listing, 11> kListings{{
     {"dtypes", list_dtypes},
     {"data", list_data},
     {"layouts", list_layouts},
+    {"views", list_views},
     {"worlds", [](const Tables& tables) { list_places(tables.worlds); }},
     {"devices", [](const Tables& tables) { list_places(tables.devices); }},
     {"fields", list_fields},

@@ -111,7 +111,7 @@ TEST_F(Program, BadValuesAreErrorsThatNameThem) {
 
 TEST_F(Program, ListsEverything) {
   for (const char* what : {"subjects", "operators", "properties", "masks", "dtypes", "data",
-                           "layouts", "worlds", "devices", "fields", "mutants"}) {
+                           "layouts", "views", "worlds", "devices", "fields", "mutants"}) {
     const Ran ran = run(std::string("list ") + what);
     EXPECT_EQ(ran.exit_code, 0) << what;
     EXPECT_GT(ran.output.size(), 3U) << what;

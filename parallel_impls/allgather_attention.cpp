@@ -24,7 +24,8 @@ std::vector<Tensor> gathered(Rank& rank, std::string_view name) {
   const View mine = rank.get(name);
   std::vector<Tensor> blocks = make_blocks(rank, mine, mine.dtype);
   for (const Tensor& block : blocks) rank.holds_remote_kv(block);
-  rank.along("cp").all_gather(mine, views_of(blocks));
+  Tensor room;
+  rank.along("cp").all_gather(dense_of(rank, mine, room), views_of(blocks));
   return blocks;
 }
 
@@ -97,6 +98,7 @@ const Subject& allgather_attention() {
       .summary = "every rank gathers all keys and values along cp",
       .axes = {"cp"},
       .uses_layout = true,
+      .any_views = true,
       .contract =
           [](const Case& value) {
             return ring_contract(value, value.placement.mesh.size("cp"), 1);

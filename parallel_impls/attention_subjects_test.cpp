@@ -160,6 +160,20 @@ TEST_P(AttentionSubject, GivesTheSameBitsUnderEverySchedule) {
   });
 }
 
+TEST_P(AttentionSubject, IsRightInEveryArrangementOfMemory) {
+  for (Views views : every_views()) {
+    for (Index keys : {11, 7}) {  // as many as queries, or not
+      Problem problem = small_problem();
+      problem.kv = keys, problem.bias = ScoreBias::kDense, problem.sink = true;
+      problem.dtype = keys == 7 ? DType::kBf16 : DType::kF32;
+      everywhere(problem, [&](Case value) {
+        value.placement.views = views;
+        expect_computes(value, expected_attention(value.problem));
+      });
+    }
+  }
+}
+
 TEST_P(AttentionSubject, RefusesMeshAxesItDoesNotKnow) {
   Case value = case_for(GetParam(), small_problem(), Mesh{{{"pp", 2}}});
   EXPECT_NE(subject_named(GetParam()).unsupported(value), "");

@@ -49,6 +49,7 @@ const Subject& column_row_mlp() {
       .op = "mlp",
       .summary = "column-parallel, then row-parallel along tp",
       .axes = {"tp"},
+      .any_views = true,
       .contract =
           [](const Case& value) {
             return hidden_units_contract(value, value.placement.mesh.size("tp"));

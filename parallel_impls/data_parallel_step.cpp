@@ -89,6 +89,7 @@ const Subject& data_parallel_step() {
       .summary = "tokens cut along dp, hidden units along tp",
       .axes = {"tp", "dp"},
       .uses_layout = true,
+      .any_views = true,
       .contract = contract,
       .cost = cost,
       .unsupported =

@@ -7,31 +7,56 @@
 
 namespace shardproof {
 
-// a w2 of this rank's hidden units, [tokens, outputs] in the accumulator's type. Keeps z, up and a.
-inline Tensor hidden_units_forward(Rank& rank) {
+// The weights of a rank's hidden units, or their gradients.
+struct HiddenWeights {
+  View w1;  // [features, units]
+  View b1;  // [units]
+  View wg;  // as w1 and b1; data null where there is no gate
+  View bg;
+  View w2;  // [units, outputs]
+};
+
+inline HiddenWeights own_weights(Rank& rank) {
+  const bool gated = rank.problem().gated;
+  return {rank.get("w1"), rank.get("b1"), gated ? rank.get("wg") : View{},
+          gated ? rank.get("bg") : View{}, rank.get("w2")};
+}
+inline HiddenWeights own_weight_gradients(Rank& rank) {
+  const bool gated = rank.problem().gated;
+  return {rank.get("dw1"), rank.get("db1"), gated ? rank.get("dwg") : View{},
+          gated ? rank.get("dbg") : View{}, rank.get("dw2")};
+}
+
+// a w2 of these hidden units, [tokens, outputs] in the accumulator's type. Keeps z, up and a.
+inline Tensor hidden_units_forward(Rank& rank, const HiddenWeights& weights) {
   const Problem& problem = rank.problem();
-  const Index hidden = rank.get("w1").shape[1];
+  const Index hidden = weights.w1.shape[1];
   const View x = rank.get("x");
   Tensor z = rank.make(problem.dtype, {problem.tokens, hidden});
   Tensor a = rank.make(problem.dtype, {problem.tokens, hidden});
   Tensor up;
-  linear(rank, x, rank.get("w1"), rank.get("b1"), z);
+  linear(rank, x, weights.w1, weights.b1, z);
   if (problem.gated) {
     up = rank.make(problem.dtype, {problem.tokens, hidden});
-    linear(rank, x, rank.get("wg"), rank.get("bg"), up);
+    linear(rank, x, weights.wg, weights.bg, up);
   }
   rank.device().activate(problem.activation, z, up, a);
   Tensor y = rank.make(accumulator_of(problem.dtype), {problem.tokens, problem.outputs});
-  rank.device().gemm(a, rank.get("w2"), y, {.operand = precision_of(problem).operand});
+  rank.device().gemm(a, weights.w2, y, {.operand = precision_of(problem).operand});
   rank.keep("z", std::move(z));
   rank.keep("up", std::move(up));
   rank.keep("a", std::move(a));
   return y;
 }
 
-// Stores the gradients of this rank's weights and returns its share of dx, [tokens, features] in
-// the accumulator's type.
-inline Tensor hidden_units_backward(Rank& rank) {
+inline Tensor hidden_units_forward(Rank& rank) {
+  return hidden_units_forward(rank, own_weights(rank));
+}
+
+// Stores the gradients of these weights and db2, and returns their share of dx, [tokens, features]
+// in the accumulator's type.
+inline Tensor hidden_units_backward(Rank& rank, const HiddenWeights& weights,
+                                    const HiddenWeights& gradients) {
   const Problem& problem = rank.problem();
   const View x = rank.get("x");
   const View dy = rank.get("dy");
@@ -41,17 +66,21 @@ inline Tensor hidden_units_backward(Rank& rank) {
   Tensor dz = rank.make(problem.dtype, z.shape);
   Tensor dup;
   if (problem.gated) dup = rank.make(problem.dtype, z.shape);
-  linear_input_gradient(rank, dy, rank.get("w2"), da, false);
-  linear_weight_gradients(rank, rank.kept("a"), dy, rank.get("dw2"), rank.get("db2"));
+  linear_input_gradient(rank, dy, weights.w2, da, false);
+  linear_weight_gradients(rank, rank.kept("a"), dy, gradients.w2, rank.get("db2"));
   rank.device().activate_backward(problem.activation, z, up, da, dz, dup);
-  linear_weight_gradients(rank, x, dz, rank.get("dw1"), rank.get("db1"));
+  linear_weight_gradients(rank, x, dz, gradients.w1, gradients.b1);
   Tensor dx = rank.make(accumulator_of(problem.dtype), x.shape);
-  linear_input_gradient(rank, dz, rank.get("w1"), dx, false);
+  linear_input_gradient(rank, dz, weights.w1, dx, false);
   if (problem.gated) {
-    linear_weight_gradients(rank, x, dup, rank.get("dwg"), rank.get("dbg"));
-    linear_input_gradient(rank, dup, rank.get("wg"), dx, true);
+    linear_weight_gradients(rank, x, dup, gradients.wg, gradients.bg);
+    linear_input_gradient(rank, dup, weights.wg, dx, true);
   }
   return dx;
+}
+
+inline Tensor hidden_units_backward(Rank& rank) {
+  return hidden_units_backward(rank, own_weights(rank), own_weight_gradients(rank));
 }
 
 // y = sum + b2: b2 belongs to no hidden unit, so it is added to the complete sum.

@@ -156,8 +156,39 @@ TEST_P(LayerSubject, CostsWhatItStates) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LayerSubject,
-                         testing::Values("single_attention_layer", "head_parallel_attention"),
+                         testing::Values("single_attention_layer", "head_parallel_attention",
+                                         "fused_head_parallel_attention"),
                          [](const auto& tested) { return std::string(tested.param); });
+
+TEST(FusedHeadParallelAttention, IsRightInEveryArrangementOfMemory) {
+  for (Views views : every_views()) {
+    for (DType dtype : {DType::kF32, DType::kBf16, DType::kF64}) {
+      Problem problem = small_problem();
+      problem.dtype = dtype;
+      for (int ranks : {1, 3}) {
+        Case value = case_for("fused_head_parallel_attention", problem, Mesh{{{"tp", ranks}}});
+        value.placement.views = views;
+        expect_computes(value, expected_layer(value.problem));
+      }
+    }
+  }
+}
+
+TEST(FusedHeadParallelAttention, GradientsLieWhereTheirHeadsAre) {
+  const Case value = case_for("fused_head_parallel_attention", small_problem(), Mesh{{{"tp", 4}}});
+  for (const TensorSpec& spec : value.problem.op->tensors(value.problem)) {
+    const Shard shard = subject_named("fused_head_parallel_attention").shard(value, spec, 1);
+    if (spec.name == "wq") {
+      EXPECT_EQ(shard[1].size(), 6u);
+    }
+    if (spec.name == "dwq") {
+      EXPECT_EQ(shard[1], (std::vector<Index>{2, 3}));
+    }
+    if (spec.name == "dwv") {
+      EXPECT_EQ(shard[1], (std::vector<Index>{0, 1}));  // heads 2 and 3
+    }
+  }
+}
 
 TEST(HeadParallelAttention, NeedsAsManyQueriesAsKeys) {
   Case value = case_for("head_parallel_attention", small_problem(), Mesh{{{"tp", 2}}});

@@ -127,8 +127,75 @@ TEST_P(MlpSubject, CostsWhatItStates) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MlpSubject, testing::Values("single_mlp", "column_row_mlp"),
+TEST_P(MlpSubject, IsRightInEveryArrangementOfMemory) {
+  for (Views views : every_views()) {
+    for (DType dtype : {DType::kF32, DType::kBf16, DType::kF64}) {
+      Problem problem = small_problem();
+      problem.dtype = dtype, problem.activation = Activation::kGelu, problem.gated = true;
+      const Tensors want = expected_mlp(case_for(GetParam(), problem, {}).problem);
+      for (const Mesh& mesh : meshes()) {
+        Case value = case_for(GetParam(), problem, mesh);
+        value.placement.views = views;
+        expect_computes(value, want);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MlpSubject,
+                         testing::Values("single_mlp", "column_row_mlp", "fused_column_row_mlp",
+                                         "resharded_column_row_mlp"),
                          [](const auto& tested) { return std::string(tested.param); });
+
+TEST(FusedColumnRowMlp, GradientsLieWhereTheirUnitsAre) {
+  Problem problem = small_problem();
+  problem.gated = true;
+  const Case value = case_for("fused_column_row_mlp", problem, Mesh{{{"tp", 3}}});
+  for (const TensorSpec& spec : value.problem.op->tensors(value.problem)) {
+    const Shard shard = subject_named("fused_column_row_mlp").shard(value, spec, 2);
+    if (spec.name == "wg") {
+      EXPECT_EQ(shard[1].size(), 11u);
+    }
+    if (spec.name == "dw1" || spec.name == "dwg") {
+      EXPECT_EQ(shard[1], (std::vector<Index>{8, 9, 10}));
+    }
+  }
+}
+
+TEST(ReshardedColumnRowMlp, IsRightForEveryPairOfCuts) {
+  for (Index stored = 1; stored <= 13; ++stored) {
+    for (int ranks : {1, 2, 3, 4, 5, 12}) {
+      Problem problem = small_problem();
+      problem.gated = stored % 2 == 0;
+      Case value = case_for("resharded_column_row_mlp", problem, Mesh{{{"tp", ranks}}});
+      value.placement.stored = stored;
+      expect_computes(value, expected_mlp(value.problem));
+      expect_costs_as_stated(value);
+    }
+  }
+}
+
+TEST(ReshardedColumnRowMlp, MovesNothingThatIsWhereItBelongs) {
+  Case value = case_for("resharded_column_row_mlp", small_problem(), Mesh{{{"tp", 3}}});
+  for (const auto& [stored, bytes] : {std::pair{0, 0}, {3, 0}, {1, 7 * 13 * 4}}) {
+    value.placement.stored = stored;
+    const auto sums = traffic_of(run_case(value).ranks[0].traffic);
+    EXPECT_EQ(sums.at("forward all_to_all tp"), (std::pair<Index, Index>{1, bytes}));
+  }
+}
+
+TEST(SubjectsOfPlainPlacements, RefuseViewsAndPieces) {
+  Case value = case_for("column_row_mlp", small_problem(), Mesh{{{"tp", 3}}});
+  EXPECT_EQ(refusal(subject_named("column_row_mlp"), value), "");
+  value.placement.stored = 2;
+  EXPECT_EQ(refusal(subject_named("column_row_mlp"), value), "takes weights as the mesh cuts them");
+  Subject plain = subject_named("column_row_mlp");
+  plain.any_views = false;
+  value.placement.stored = 0;
+  value.placement.views = Views::kOffset;
+  EXPECT_EQ(refusal(subject_named("column_row_mlp"), value), "");
+  EXPECT_EQ(refusal(plain, value), "takes dense tensors");
+}
 
 TEST(ColumnRowMlp, ReducesExactlyOnceEachWay) {
   const Case value = case_for("column_row_mlp", small_problem(), Mesh{{{"tp", 3}}});

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "parallel_impls/attention_tensors.h"
+#include "parallel_impls/dense.h"
 
 namespace shardproof {
 
@@ -58,7 +59,10 @@ class TravellingKeys {
  public:
   // `k` and `v`: this rank's block.
   TravellingKeys(Rank& rank, const View& k, const View& v)
-      : rank_(rank), ring_(rank.along("cp")), here_(block(k, v)) {}
+      : rank_(rank), ring_(rank.along("cp")), here_(block(k, v)) {
+    if (ring_.size() == 1) return;
+    here_ = block(dense_of(rank, k, k_here_), dense_of(rank, v, v_here_));
+  }
 
   const KeyBlock& here() const { return here_; }
 
@@ -95,7 +99,7 @@ class TravellingKeys {
   Rank& rank_;
   Communicator& ring_;
   int step_ = 0;
-  Tensor k_here_, v_here_, k_arriving_, v_arriving_;  // blocks of other ranks
+  Tensor k_here_, v_here_, k_arriving_, v_arriving_;  // blocks of other ranks, or dense copies
   KeyBlock here_;
   Communicator::Exchange k_exchange_, v_exchange_;
 };

@@ -35,6 +35,7 @@ const Subject& ring_attention() {
       .summary = "ring attention: key/value blocks travel along cp",
       .axes = {"cp"},
       .uses_layout = true,
+      .any_views = true,
       .contract =
           [](const Case& value) {
             return ring_contract(value, value.placement.mesh.size("cp"), 1);

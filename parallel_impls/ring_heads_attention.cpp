@@ -63,6 +63,7 @@ const Subject& ring_heads_attention() {
       .summary = "heads along tp, a key/value ring along cp",
       .axes = {"tp", "cp"},
       .uses_layout = true,
+      .any_views = true,
       .contract =
           [](const Case& value) {
             const Mesh& mesh = value.placement.mesh;

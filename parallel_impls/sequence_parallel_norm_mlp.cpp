@@ -2,6 +2,7 @@
 // norm, hidden units for the layers after it. An all-gather of z leads into the layers, a
 // reduce-scatter of y out of them, and the other way round for the gradients. gamma and beta are
 // whole on every rank, each of which sees its own tokens only: their gradients are summed.
+#include "parallel_impls/dense.h"
 #include "parallel_impls/norm_block.h"
 #include "parallel_impls/subjects.h"
 
@@ -25,7 +26,8 @@ std::vector<View> token_parts(Rank& rank, const View& all) {
 // All tokens of what each rank has its own tokens of.
 Tensor gathered(Rank& rank, const View& own) {
   Tensor all = rank.make(own.dtype, {rank.problem().tokens, own.shape[1]});
-  rank.along("tp").all_gather(own, token_parts(rank, all));
+  Tensor room;
+  rank.along("tp").all_gather(dense_of(rank, own, room), token_parts(rank, all));
   return all;
 }
 
@@ -90,6 +92,7 @@ const Subject& sequence_parallel_norm_mlp() {
       .op = "norm_mlp",
       .summary = "tokens cut along tp for the norm, hidden units for the layers",
       .axes = {"tp"},
+      .any_views = true,
       .contract =
           [](const Case& value) { return norm_contract(value, value.placement.mesh.size("tp")); },
       .cost = cost,

@@ -59,6 +59,7 @@ const Subject& single_attention() {
       .op = "attention",
       .summary = "attention on one rank",
       .axes = {},
+      .any_views = true,
       .contract = contract,
       .cost = cost,
       .unsupported = [](const Case& value) { return foreign_axis(value.placement.mesh, {}); },

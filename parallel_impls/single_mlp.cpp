@@ -17,6 +17,7 @@ const Subject& single_mlp() {
       .op = "mlp",
       .summary = "an mlp on one rank",
       .axes = {},
+      .any_views = true,
       .contract = [](const Case& value) { return hidden_units_contract(value, 1); },
       .cost = [](const Case&, int) { return traffic_only({}); },
       .unsupported = [](const Case& value) { return foreign_axis(value.placement.mesh, {}); },

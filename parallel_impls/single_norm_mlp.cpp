@@ -27,6 +27,7 @@ const Subject& single_norm_mlp() {
       .op = "norm_mlp",
       .summary = "a norm and two linear layers on one rank",
       .axes = {},
+      .any_views = true,
       .contract = [](const Case& value) { return norm_contract(value, 1); },
       .cost = [](const Case&, int) { return traffic_only({}); },
       .unsupported = [](const Case& value) { return foreign_axis(value.placement.mesh, {}); },

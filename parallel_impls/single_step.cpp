@@ -35,6 +35,7 @@ const Subject& single_step() {
       .op = "training_step",
       .summary = "a training step on one rank",
       .axes = {},
+      .any_views = true,
       .contract = [](const Case& value) { return step_contract(value, {}, {}); },
       .cost = [](const Case&, int) { return traffic_only({}); },
       .unsupported = [](const Case& value) { return foreign_axis(value.placement.mesh, {}); },

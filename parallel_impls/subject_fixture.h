@@ -50,6 +50,12 @@ inline const Operator& operator_named(std::string_view name) {
   throw std::invalid_argument("no such operator");
 }
 
+inline std::vector<Views> every_views() {
+  std::vector<Views> views;
+  for (std::size_t i = 0; i < names_of_views().size(); ++i) views.push_back(static_cast<Views>(i));
+  return views;
+}
+
 inline const Mask* mask_named(std::string_view name) {
   for (const Mask* mask : all_masks()) {
     if (mask->name == name) return mask;

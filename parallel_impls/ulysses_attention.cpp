@@ -65,6 +65,7 @@ const Subject& ulysses_attention() {
       .summary = "all-to-all: tokens along cp become heads, and back",
       .axes = {"cp"},
       .uses_layout = true,
+      .any_views = true,
       .queries_travel = true,
       .contract = contract,
       .cost = cost,

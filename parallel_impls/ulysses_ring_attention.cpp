@@ -61,6 +61,7 @@ const Subject& ulysses_ring_attention() {
       .summary = "all-to-all of heads and tokens along tp, a key/value ring along cp",
       .axes = {"tp", "cp"},
       .uses_layout = true,
+      .any_views = true,
       .queries_travel = true,
       .contract =
           [](const Case& value) {

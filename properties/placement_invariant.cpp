@@ -27,7 +27,8 @@ Mesh without_trivial_axes(const Mesh& mesh) {
 bool same_place(const Placement& a, const Placement& b) {
   const Mesh mesh = without_trivial_axes(a.mesh);
   const bool one_rank = mesh.axes.empty();
-  return mesh == without_trivial_axes(b.mesh) && (one_rank || a.layout == b.layout);
+  return mesh == without_trivial_axes(b.mesh) && a.views == b.views &&
+         (one_rank || (a.layout == b.layout && a.stored == b.stored));
 }
 
 // `candidate` made fit for the subject; nothing when that leaves the problem or leads back.
@@ -38,11 +39,12 @@ std::optional<Case> fitted(Case candidate, const Case& value, const Subject& sub
   if (subject.adapt != nullptr) subject.adapt(candidate);
   const bool other =
       candidate.problem == value.problem && !same_place(candidate.placement, value.placement);
-  if (!other || !subject.unsupported(candidate).empty()) return std::nullopt;
+  if (!other || !refusal(subject, candidate).empty()) return std::nullopt;
   return candidate;
 }
 
-// One rank, other layouts, and meshes one step away.
+// One rank, other layouts, tensors that lie as usual, weights from other pieces, and meshes one
+// step away.
 std::vector<Case> alternatives(const Case& value, const Subject& subject) {
   std::vector<Case> result{value};
   result.back().placement.mesh = {};
@@ -53,6 +55,14 @@ std::vector<Case> alternatives(const Case& value, const Subject& subject) {
       result.push_back(value);
       result.back().placement.layout = layout;
     }
+  }
+  if (value.placement.views != Views::kDense) {
+    result.push_back(value);
+    result.back().placement.views = Views::kDense;
+  }
+  if (subject.reshards) {
+    result.push_back(value);
+    result.back().placement.stored = value.placement.stored == 1 ? 3 : 1;
   }
   Mesh mesh;
   for (std::string_view axis : subject.axes) {
@@ -114,7 +124,9 @@ const Property& placement_invariant_property() {
   static const Property property{
       .name = "placement_invariant",
       .family = Family::kInvariance,
-      .claim = "Another mesh, layout or number of ranks gives the same values within both bounds.",
+      .claim =
+          "Another mesh, layout, arrangement or number of ranks gives the same values within both "
+          "bounds.",
       .inapplicable = inapplicable,
       .variants = variants,
       .judge = judge,

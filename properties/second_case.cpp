@@ -29,7 +29,7 @@ Case different(const Case& value, const Subject& subject) {
 std::vector<Case> variants(const Case& value, const Subject& subject) {
   const Case other = different(value, subject);
   const bool possible = other.problem != value.problem && broken_rule(other).empty() &&
-                        subject.unsupported(other).empty();
+                        refusal(subject, other).empty();
   return possible ? std::vector<Case>{other, value} : std::vector<Case>{};
 }
 

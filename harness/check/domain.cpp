@@ -91,6 +91,7 @@ void restrict_choice(Domain& domain, std::string_view option,
   field.choices = kept;
   field.restricted = true;
   std::erase_if(domain.subjects, [&](const Subject* subject) {
+    if (option == "views") return !subject->any_views;
     if (field.field->placement) return !subject->uses_layout;
     const auto& operators = domain.vocabulary.operators;
     const auto op = std::find_if(operators.begin(), operators.end(),
@@ -219,6 +220,7 @@ std::string choice_name(const Field& field, Index choice, const Vocabulary& voca
   if (field.name == "dtype") return std::string(format(problem.dtype).name);
   if (field.name == "data") return std::string(names_of_recipe()[static_cast<int>(problem.data)]);
   if (field.name == "layout") return std::string(name(value.placement.layout));
+  if (field.name == "views") return std::string(names_of_views()[static_cast<int>(choice)]);
   return std::to_string(choice);
 }
 
@@ -252,6 +254,7 @@ Domain make_domain(const Restrictions& restrictions, const Tables& tables) {
   restrict_choice(domain, "dtype", restrictions.dtypes);
   restrict_choice(domain, "data", restrictions.data);
   restrict_choice(domain, "layout", restrictions.layouts);
+  restrict_choice(domain, "views", restrictions.views);
   restrict_mesh(domain, restrictions.mesh);
   drop_impossible(domain);
   return domain;
@@ -260,6 +263,8 @@ Domain make_domain(const Restrictions& restrictions, const Tables& tables) {
 void settle(Case& value, const Subject& subject) {
   repair(value.problem);
   repair(value.placement, subject.axes, subject.uses_layout);
+  if (!subject.any_views) value.placement.views = Views::kDense;
+  if (!subject.reshards) value.placement.stored = 0;
   if (!subject.adapt) return;
   subject.adapt(value);
   repair(value.problem);

@@ -20,6 +20,7 @@ struct Restrictions {
   std::vector<std::string> dtypes{};
   std::vector<std::string> data{};
   std::vector<std::string> layouts{};
+  std::vector<std::string> views{};
   std::string mesh{};  // "tp=1..4,cp=8"; axes not named have one rank
   std::string size = "small";
   std::string world = "sim";
@@ -55,8 +56,8 @@ Domain make_domain(const Restrictions& restrictions, const Tables& tables);
 // Whether a field is an index into a table: it starts at 0 and does not grow with the cases.
 bool is_choice(const Field& field, const Vocabulary& vocabulary);
 
-// The name of `choice` of a field that --mask, --dtype, --data or --layout restricts; its number
-// for any other field.
+// The name of `choice` of a field that --mask, --dtype, --data, --layout or --views restricts; its
+// number for any other field.
 std::string choice_name(const Field& field, Index choice, const Vocabulary& vocabulary);
 
 // Makes a case valid for `subject` after its fields were set to anything.

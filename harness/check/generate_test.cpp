@@ -70,7 +70,7 @@ TEST(Generate, FewCasesOfCorrectSubjectsAreRefused) {
   constexpr int kCases = 3000;
   for (int i = 0; i < kCases; ++i) {
     const Case value = generator.draw(static_cast<std::uint64_t>(i));
-    refused += !tables.subject(value.placement.subject)->unsupported(value).empty();
+    refused += !refusal(*tables.subject(value.placement.subject), value).empty();
   }
   EXPECT_LT(refused, kCases / 50);
 }
@@ -160,6 +160,25 @@ TEST(Generate, KeepsRestrictionsOfRealSubjects) {
   EXPECT_EQ(outside, 0);
 }
 
+TEST(Generate, OnlySubjectsThatTakeThemGetViewsAndPieces) {
+  const Tables tables = real_tables();
+  const Domain all = make_domain({}, tables);
+  const Domain packed = make_domain({.views = {"packed"}}, tables);
+  const Generator generator(all, 8);
+  const Generator restricted(packed, 8);
+  std::set<Views> seen;
+  std::set<Index> pieces;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    const Case value = generator.draw(i);
+    ASSERT_EQ(refusal(*tables.subject(value.placement.subject), value), "") << to_text(value);
+    seen.insert(value.placement.views);
+    pieces.insert(value.placement.stored);
+    EXPECT_EQ(restricted.draw(i).placement.views, Views::kPacked);
+  }
+  EXPECT_EQ(seen.size(), names_of_views().size());
+  EXPECT_GT(pieces.size(), 10u);
+}
+
 TEST(Generate, ManyRanksWhenAsked) {
   const Domain domain = make_domain({.mesh = "cp=1..1024"}, toy_tables());
   const Generator generator(domain, 7);
@@ -174,6 +193,7 @@ TEST(Domain, UnknownNamesAreErrorsThatListTheChoices) {
   EXPECT_EQ(error_of({.operators = {"tyo"}}), "--operator: 'tyo' is unknown; choices: toy");
   EXPECT_EQ(error_of({.layouts = {"round"}}),
             "--layout: 'round' is unknown; choices: contiguous, zigzag, striped");
+  EXPECT_NE(error_of({.views = {"odd"}}).find("none of the subjects"), std::string::npos);
   EXPECT_EQ(error_of({.size = "big"}), "--size: 'big' is unknown; choices: small, medium");
   EXPECT_EQ(error_of({.world = "moon"}), "--world: 'moon' is unknown; choices: sim");
   EXPECT_NE(error_of({.subjects = {"rihgt"}}).find("choices: right, wrong"), std::string::npos);

@@ -55,7 +55,7 @@ std::string refusal_of(const Case& value, const Subject& subject) {
         .append(", not ")
         .append(value.problem.op->name);
   }
-  return subject.unsupported(value);
+  return refusal(subject, value);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ class Search {
   // Takes `candidate` if it is smaller and still fails.
   bool accept(const Case& candidate) {
     if (exhausted() || cost(candidate) >= cost(best_)) return false;
-    if (!broken_rule(candidate).empty() || !subject_.unsupported(candidate).empty()) return false;
+    if (!broken_rule(candidate).empty() || !refusal(subject_, candidate).empty()) return false;
     if (!tried_.insert(to_text(candidate)).second) return false;
     ++evaluations_;
     if (!still_fails_(candidate)) return false;

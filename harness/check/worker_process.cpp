@@ -67,7 +67,8 @@ void limit_memory(std::uint64_t bytes) {
   constexpr std::uint64_t kReserved = std::uint64_t{1} << 40;
   if (used > kReserved) return;
   const rlimit limit{used + bytes, used + bytes};
-  setrlimit(RLIMIT_AS, &limit);
+  // What it fills; addresses alone, which far tensors take many of, are no memory.
+  setrlimit(RLIMIT_DATA, &limit);
 }
 
 // Nothing that a subject does to its process may reach the driver or outlive it.

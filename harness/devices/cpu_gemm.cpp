@@ -19,9 +19,12 @@ struct Matrix {
 
   Matrix transposed() const { return {data, columns, rows, column_stride, row_stride}; }
 
-  // As BLAS wants a row-major matrix: rows of adjacent elements that do not overlap.
+  // As BLAS wants a row-major matrix: rows of adjacent elements that do not overlap. Some kernels
+  // of OpenBLAS compute the index of an element in blasint, and not only the distance of two rows.
   bool is_row_major() const {
-    return (column_stride == 1 || columns == 1) && (row_stride >= columns || rows == 1);
+    const bool fits =
+        row_stride >= columns && row_stride <= std::numeric_limits<blasint>::max() / rows;
+    return (column_stride == 1 || columns == 1) && (rows == 1 || fits);
   }
   blasint leading_dimension() const {
     return static_cast<blasint>(rows == 1 ? columns : row_stride);

@@ -76,6 +76,12 @@ bool names_key(const Operator& op, std::string_view name) {
 
 }  // namespace
 
+std::span<const std::string_view> names_of_views() {
+  static constexpr std::string_view kNames[] = {"dense",  "offset",     "strided",
+                                                "packed", "transposed", "far"};
+  return kNames;
+}
+
 std::string to_text(const Problem& problem) {
   std::string text(problem.op->name);
   Case value;

@@ -15,6 +15,19 @@
 
 namespace shardproof {
 
+// How the tensors that a rank is handed lie in memory.
+enum class Views {
+  kDense,       // each in an allocation of its own
+  kOffset,      // dense, but off any alignment
+  kStrided,     // parts of larger tensors: gaps behind every dimension
+  kPacked,      // those that count the same rows side by side, as q, k and v in one projection
+  kTransposed,  // dense in another order of the dimensions: heads before tokens, columns before
+                // rows
+  kFar,         // rows so far apart that their distance does not fit 32 bits
+};
+
+std::span<const std::string_view> names_of_views();
+
 // Placement: where and how the problem is computed.
 struct Placement {
   std::string subject;
@@ -22,6 +35,8 @@ struct Placement {
   std::string device = "cpu";
   Mesh mesh;
   Layout layout = Layout::kContiguous;
+  Views views = Views::kDense;
+  Index stored = 0;  // in how many pieces weights come that the run cuts anew; 0: as many as ranks
   std::uint64_t schedule = 0;
 
   bool operator==(const Placement&) const = default;

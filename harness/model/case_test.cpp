@@ -97,6 +97,19 @@ TEST(CaseText, OptionalKeysAtTheirDefaultAreLeftOut) {
   EXPECT_EQ(parse(changed("dim=16/8", "dim=16/16")), parse(changed("dim=16/8", "dim=16")));
 }
 
+TEST(CaseText, ViewsAndPiecesAreLeftOutWhenTheTensorsLieAsUsual) {
+  const Case plain = parse(kText);
+  EXPECT_EQ(plain.placement.views, Views::kDense);
+  EXPECT_EQ(plain.placement.stored, 0);
+  EXPECT_EQ(parse(changed("layout=zigzag", "layout=zigzag views=dense stored=0")), plain);
+  const Case other = parse(changed("layout=zigzag", "layout=zigzag views=far stored=3"));
+  EXPECT_EQ(other.placement.views, Views::kFar);
+  EXPECT_EQ(other.placement.stored, 3);
+  EXPECT_EQ(parse(to_text(other)), other);
+  expect_complaint(changed("layout=zigzag", "views=round"), {"'views'", "round", "packed"});
+  expect_complaint(changed("layout=zigzag", "stored=-1"), {"'stored'", "-1"});
+}
+
 TEST(CaseText, AnUnknownNameIsAnErrorThatListsTheChoices) {
   expect_complaint(changed("attention ", "atention "), {"atention", "attention", "mlp"});
   expect_complaint(changed("ring_attention", "ring"), {"'ring'", "single", "ring_attention"});

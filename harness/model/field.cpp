@@ -165,6 +165,33 @@ Field layout_field() {
           .largest = [](bool, const Vocabulary&) { return Index{2}; }};
 }
 
+Field views_field() {
+  return {
+      .name = "views",
+      .key = "views",
+      .placement = true,
+      .get = [](const Case& c, const Vocabulary&) { return static_cast<Index>(c.placement.views); },
+      .set =
+          [](Case& c, Index to, const Vocabulary&) {
+            const auto last = static_cast<Index>(names_of_views().size()) - 1;
+            c.placement.views = static_cast<Views>(std::clamp<Index>(to, 0, last));
+          },
+      .minimum = 0,
+      .simplest = 0,
+      .largest = [](bool, const Vocabulary&) { return std::ssize(names_of_views()) - Index{1}; }};
+}
+
+Field stored_field() {
+  return {.name = "stored",
+          .key = "stored",
+          .placement = true,
+          .get = [](const Case& c, const Vocabulary&) { return c.placement.stored; },
+          .set = [](Case& c, Index to, const Vocabulary&) { c.placement.stored = to; },
+          .minimum = 0,
+          .simplest = 0,
+          .largest = [](bool, const Vocabulary&) { return Index{16}; }};
+}
+
 }  // namespace
 
 std::span<const Field> all_fields() {
@@ -174,6 +201,8 @@ std::span<const Field> all_fields() {
       axis_field<2>("mesh.dp"),
       axis_order_field(),
       layout_field(),
+      views_field(),
+      stored_field(),
       number<&Problem::batch, 3, 2>("batch", "batch", 0, 1),
       number<&Problem::heads, 8, 8>("heads", "heads", 1, 1),
       number<&Problem::kv_heads, 8, 8>("kv_heads", "heads", 1, 1),

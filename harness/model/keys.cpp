@@ -39,15 +39,6 @@ std::span<const std::string_view> dtype_names() {
   return names;
 }
 
-std::span<const std::string_view> layout_names() {
-  static const auto names = [] {
-    std::vector<std::string_view> result;
-    for (Layout layout : all_layouts()) result.push_back(name(layout));
-    return result;
-  }();
-  return names;
-}
-
 constexpr std::string_view kNoYes[] = {"no", "yes"};
 
 // A key that is one whole number of the problem.
@@ -94,20 +85,6 @@ Key real(std::string_view name) {
           .parse = [](std::string_view text, Case& c,
                       const Vocabulary&) { c.problem.*kMember = parse_real(text); },
           .copy = [](const Problem& from, Problem& to) { to.*kMember = from.*kMember; }};
-}
-
-// A key of the placement that is one name of a table.
-template <std::string Placement::*kMember, std::vector<std::string_view> Vocabulary::*kNames>
-Key placement_name(std::string_view name) {
-  return {.name = name,
-          .placement = true,
-          .print = [](const Case& c) { return c.placement.*kMember; },
-          .parse =
-              [](std::string_view text, Case& c, const Vocabulary& vocabulary) {
-                const auto& names = vocabulary.*kNames;
-                c.placement.*kMember = names[parse_name(text, names)];
-              },
-          .copy = nullptr};
 }
 
 Key heads_key() {
@@ -192,88 +169,49 @@ Key edit_key() {
           }};
 }
 
-Key mesh_key() {
-  return {.name = "mesh",
-          .placement = true,
-          .print = [](const Case& c) { return c.placement.mesh.text(); },
-          .parse = [](std::string_view text, Case& c,
-                      const Vocabulary&) { c.placement.mesh = parse_mesh(text); },
-          .copy = nullptr};
-}
-
-Key layout_key() {
-  return {.name = "layout",
-          .placement = true,
-          .required = false,
-          .print =
-              [](const Case& c) {
-                const bool plain = c.placement.layout == Layout::kContiguous;
-                return plain ? std::string() : std::string(name(c.placement.layout));
-              },
-          .parse =
-              [](std::string_view text, Case& c, const Vocabulary&) {
-                c.placement.layout = all_layouts()[parse_name(text, layout_names())];
-              },
-          .copy = nullptr};
-}
-
-Key schedule_key() {
-  return {.name = "schedule",
-          .placement = true,
-          .required = false,
-          .print =
-              [](const Case& c) {
-                return c.placement.schedule ? fmt::format("{:x}", c.placement.schedule) : "";
-              },
-          .parse = [](std::string_view text, Case& c,
-                      const Vocabulary&) { c.placement.schedule = parse_seed(text); },
-          .copy = nullptr};
-}
-
 }  // namespace
 
 std::span<const Key> all_keys() {
-  static const std::vector<Key> keys{
-      number<&Problem::batch>("batch"),
-      number<&Problem::tokens>("tokens"),
-      number<&Problem::q>("q"),
-      number<&Problem::kv>("kv"),
-      number<&Problem::features>("features"),
-      heads_key(),
-      dim_key(),
-      mask_key(),
-      choice<&Problem::bias, names_of_score_bias>("bias", false),
-      yes<&Problem::sink>("sink"),
-      real<&Problem::scale>("scale"),
-      real<&Problem::softcap>("softcap"),
-      real<&Problem::dropout>("dropout"),
-      number<&Problem::hidden>("hidden"),
-      number<&Problem::outputs>("outputs"),
-      choice<&Problem::activation, names_of_activation>("activation", true),
-      yes<&Problem::gated>("gated"),
-      choice<&Problem::norm, names_of_norm>("norm", true),
-      real<&Problem::epsilon>("epsilon"),
-      yes<&Problem::tied>("tied"),
-      number<&Problem::micro_batches, 1>("micro_batches"),
-      real<&Problem::max_norm>("max_norm"),
-      choice<&Problem::collective, names_of_collective>("collective", true),
-      number<&Problem::parts, 1>("parts"),
-      number<&Problem::count>("count"),
-      number<&Problem::root>("root", false),
-      number<&Problem::vocab, 1>("vocab"),
-      padding_key(),
-      real<&Problem::smoothing>("smoothing"),
-      real<&Problem::ignored>("ignored"),
-      dtype_key(),
-      choice<&Problem::data, names_of_recipe>("data", true),
-      seed_key(),
-      edit_key(),
-      placement_name<&Placement::world, &Vocabulary::worlds>("world"),
-      placement_name<&Placement::device, &Vocabulary::devices>("device"),
-      mesh_key(),
-      layout_key(),
-      schedule_key(),
-  };
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> all{
+        number<&Problem::batch>("batch"),
+        number<&Problem::tokens>("tokens"),
+        number<&Problem::q>("q"),
+        number<&Problem::kv>("kv"),
+        number<&Problem::features>("features"),
+        heads_key(),
+        dim_key(),
+        mask_key(),
+        choice<&Problem::bias, names_of_score_bias>("bias", false),
+        yes<&Problem::sink>("sink"),
+        real<&Problem::scale>("scale"),
+        real<&Problem::softcap>("softcap"),
+        real<&Problem::dropout>("dropout"),
+        number<&Problem::hidden>("hidden"),
+        number<&Problem::outputs>("outputs"),
+        choice<&Problem::activation, names_of_activation>("activation", true),
+        yes<&Problem::gated>("gated"),
+        choice<&Problem::norm, names_of_norm>("norm", true),
+        real<&Problem::epsilon>("epsilon"),
+        yes<&Problem::tied>("tied"),
+        number<&Problem::micro_batches, 1>("micro_batches"),
+        real<&Problem::max_norm>("max_norm"),
+        choice<&Problem::collective, names_of_collective>("collective", true),
+        number<&Problem::parts, 1>("parts"),
+        number<&Problem::count>("count"),
+        number<&Problem::root>("root", false),
+        number<&Problem::vocab, 1>("vocab"),
+        padding_key(),
+        real<&Problem::smoothing>("smoothing"),
+        real<&Problem::ignored>("ignored"),
+        dtype_key(),
+        choice<&Problem::data, names_of_recipe>("data", true),
+        seed_key(),
+        edit_key(),
+    };
+    for (const Key& key : keys_of_placement()) all.push_back(key);
+    return all;
+  }();
   return keys;
 }
 

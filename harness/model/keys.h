@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "harness/model/case.h"
 
@@ -26,6 +27,7 @@ struct Key {
 };
 
 std::span<const Key> all_keys();
+std::vector<Key> keys_of_placement();  // those of them that are part of the placement
 const Key* find_key(std::string_view name);
 
 }  // namespace shardproof

@@ -27,6 +27,8 @@ struct Subject {
   std::string_view summary;
   std::vector<std::string_view> axes;  // mesh axes it can be cut along; empty: one rank
   bool uses_layout = false;
+  bool any_views = false;       // takes tensors with any strides; others are handed dense ones
+  bool reshards = false;        // takes weights that come cut in any number of pieces
   bool queries_travel = false;  // a rank computes scores of queries that its shard does not hold
 
   // Precision, determinism and partitions promised for this case.
@@ -51,5 +53,13 @@ struct Subject {
 
   const Fault* fault = nullptr;  // null for a correct subject
 };
+
+// Why the subject cannot run this case, or an empty string.
+inline std::string refusal(const Subject& subject, const Case& value) {
+  if (value.placement.views != Views::kDense && !subject.any_views) return "takes dense tensors";
+  if (value.placement.stored != 0 && !subject.reshards)
+    return "takes weights as the mesh cuts them";
+  return subject.unsupported(value);
+}
 
 }  // namespace shardproof

@@ -15,19 +15,18 @@ namespace {
 constexpr std::int32_t kNobody = -1;
 
 void check_written(const RankTensor& part, int rank, std::vector<Finding>& findings) {
-  const Index local = Memory::first_unwritten(part.data.view());
+  const Index local = Memory::first_unwritten(part.data);
   if (local < 0) return;
-  findings.push_back(
-      {Breach::kUnwritten, rank, std::string(part.spec->name),
-       global_position(part.part->indices, part.spec->shape, local),
-       fmt::format("element {} of the shard {}", local, part.data.view().shape.text())});
+  findings.push_back({Breach::kUnwritten, rank, std::string(part.spec->name),
+                      global_position(part.part->indices, part.spec->shape, local),
+                      fmt::format("element {} of the shard {}", local, part.data.shape.text())});
 }
 
-KeptShard kept(const RankTensor& part, int rank) {
+// `bytes`: the elements of the part.
+KeptShard kept(const RankTensor& part, const std::byte* bytes, int rank) {
   KeptShard shard{std::string(part.spec->name), rank, part.part->indices, {}};
-  const View& view = part.data.view();
-  shard.values.resize(static_cast<std::size_t>(view.elements()));
-  load_all(view.dtype, view.data, shard.values);
+  shard.values.resize(static_cast<std::size_t>(part.data.elements()));
+  load_all(part.data.dtype, bytes, shard.values);
   return shard;
 }
 
@@ -41,10 +40,11 @@ void Gather::add(const std::vector<std::unique_ptr<SimRank>>& ranks, int count, 
   origin_.assign(elements, kNobody);
   for (int rank = 0; rank < count; ++rank) {
     const RankTensor& part = ranks[static_cast<std::size_t>(rank)]->tensors[tensor];
+    const std::byte* bytes = packed_bytes(part.data, room_);
     differs_ = false;
-    for (const ShardRun& run : part.part->runs) compare(part, rank, run, outcome);
+    for (const ShardRun& run : part.part->runs) compare(part, bytes, rank, run, outcome);
     check_written(part, rank, outcome.findings);
-    if (options.keep_shards) outcome.shards.push_back(kept(part, rank));
+    if (options.keep_shards) outcome.shards.push_back(kept(part, bytes, rank));
   }
   Gathered gathered{spec, std::vector<double>(elements)};
   load_all(spec.dtype, whole_.data(), gathered.got);
@@ -54,13 +54,13 @@ void Gather::add(const std::vector<std::unique_ptr<SimRank>>& ranks, int count, 
   outcome.tensors.push_back(std::move(gathered));
 }
 
-void Gather::compare(const RankTensor& part, int rank, const ShardRun& shard_run,
-                     Outcome& outcome) {
+void Gather::compare(const RankTensor& part, const std::byte* bytes, int rank,
+                     const ShardRun& shard_run, Outcome& outcome) {
   const auto [local, global, count] = shard_run;
   const std::size_t size = storage_bytes(part.spec->dtype);
   const auto first = static_cast<std::size_t>(global);
   const auto run = static_cast<std::size_t>(count);
-  const std::byte* got = part.data.view().data + static_cast<std::size_t>(local) * size;
+  const std::byte* got = bytes + static_cast<std::size_t>(local) * size;
   std::byte* held = whole_.data() + first * size;
   const auto origins = origin_.begin() + global;
   if (std::all_of(origins, origins + count, [](std::int32_t o) { return o == kNobody; })) {

@@ -17,10 +17,14 @@ class Gather {
            const RunOptions& options, Outcome& outcome);
 
  private:
-  void compare(const RankTensor& part, int rank, const ShardRun& shard_run, Outcome& outcome);
+  // `bytes`: the elements of the part.
+  void compare(const RankTensor& part, const std::byte* bytes, int rank, const ShardRun& shard_run,
+               Outcome& outcome);
 
-  // Reused room: the whole tensor in its storage type, and which rank each element came from.
+  // Reused room: the whole tensor in its storage type, which rank each element came from, and a
+  // part that is not dense.
   std::vector<std::byte> whole_;
+  std::vector<std::byte> room_;
   std::vector<std::int32_t> origin_;
   bool differs_ = false;  // whether the present shard was already found to differ
 };

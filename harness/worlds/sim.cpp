@@ -27,6 +27,7 @@ class SimWorld final : public World {
   bool place_tensors(const Case& value, const Subject& subject);
   void run_rank(SimRank& rank, const Subject& subject);
   Outcome collect(int ranks, const RunOptions& options);
+  void find_written_gaps(int ranks, Outcome& outcome);
   std::vector<std::unique_ptr<Device>>& devices(const std::string& name, int ranks);
 
   std::vector<DeviceEntry> entries_;
@@ -60,7 +61,9 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
         });
   }
   Outcome outcome = collect(ranks, options);
+  if (value.placement.views != Views::kDense) find_written_gaps(ranks, outcome);
   for (int rank = 0; rank < ranks; ++rank) run_.ranks[static_cast<std::size_t>(rank)]->clear();
+  if (value.placement.views == Views::kFar) run_.far.clear();
   return outcome;
 }
 
@@ -133,9 +136,9 @@ bool SimWorld::place_tensors(const Case& value, const Subject& subject) {
     return false;
   }
   for (int r = 0; r < value.placement.mesh.ranks(); ++r) {
-    for (std::size_t t = 0; t < inputs_.specs().size(); ++t) {
-      inputs_.add_tensor(*run_.ranks[static_cast<std::size_t>(r)], t, shards_.at(r, t));
-    }
+    SimRank& rank = *run_.ranks[static_cast<std::size_t>(r)];
+    rank.place_tensors(inputs_.specs(), shards_);
+    inputs_.fill(rank);
   }
   return true;
 }
@@ -182,6 +185,16 @@ Outcome SimWorld::collect(int ranks, const RunOptions& options) {
     gather_.add(run_.ranks, ranks, t, options, outcome);
   }
   return outcome;
+}
+
+// After the tensors were read.
+void SimWorld::find_written_gaps(int ranks, Outcome& outcome) {
+  for (int r = 0; r < ranks; ++r) {
+    for (std::string& tensor : run_.ranks[static_cast<std::size_t>(r)]->written_gaps()) {
+      outcome.findings.push_back({Breach::kGuardBand, r, std::move(tensor), -1,
+                                  "memory between the rows of the tensor was written"});
+    }
+  }
 }
 
 }  // namespace

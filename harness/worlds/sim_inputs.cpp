@@ -28,28 +28,32 @@ void SimInputs::prepare(const Problem& problem) {
   problem_ = problem;
 }
 
-void SimInputs::add_tensor(SimRank& rank, std::size_t tensor, const PlacedShard& part) const {
-  const TensorSpec& spec = specs_[tensor];
-  Tensor data = rank.memory.allocate(spec.name, spec.dtype, part.shape);
-  if (is_input(spec)) {
-    const std::size_t size = storage_bytes(spec.dtype);
-    const std::byte* whole = whole_[tensor].data();
-    std::byte* target = data.view().data;
-    for (const ShardRun& run : part.runs) {
+void SimInputs::fill(SimRank& rank) const {
+  std::vector<std::byte> room;
+  for (std::size_t t = 0; t < specs_.size(); ++t) {
+    if (!is_input(specs_[t])) continue;
+    const std::size_t size = storage_bytes(specs_[t].dtype);
+    const std::byte* whole = whole_[t].data();
+    const View& data = rank.tensors[t].data;
+    const bool dense = data.is_dense();
+    if (!dense) room.resize(data.bytes());
+    std::byte* target = dense ? data.data : room.data();
+    for (const ShardRun& run : rank.tensors[t].part->runs) {
       std::memcpy(target + static_cast<std::size_t>(run.local) * size,
                   whole + static_cast<std::size_t>(run.global) * size,
                   static_cast<std::size_t>(run.count) * size);
     }
+    if (!dense) unpack(room.data(), data);
   }
-  rank.tensors.push_back({&spec, &part, std::move(data)});
 }
 
 void SimInputs::find_changes(const SimRank& rank, std::vector<Finding>& findings) const {
+  std::vector<std::byte> room;
   for (std::size_t t = 0; t < specs_.size(); ++t) {
     if (!is_input(specs_[t])) continue;
     const RankTensor& tensor = rank.tensors[t];
     const std::size_t size = storage_bytes(specs_[t].dtype);
-    const std::byte* part = tensor.data.view().data;
+    const std::byte* part = packed_bytes(tensor.data, room);
     Index changed = -1;
     Index changed_local = -1;
     for (const ShardRun& run : tensor.part->runs) {
@@ -66,7 +70,7 @@ void SimInputs::find_changes(const SimRank& rank, std::vector<Finding>& findings
     findings.push_back(
         {Breach::kInputChanged, rank.index(), std::string(specs_[t].name), changed,
          fmt::format("was {} and is {}", load(specs_[t].dtype, whole_[t].data(), changed),
-                     tensor.data.view().at(changed_local))});
+                     tensor.data.at(changed_local))});
   }
 }
 

@@ -18,9 +18,8 @@ class SimInputs {
   // All tensors of the operator.
   const std::vector<TensorSpec>& specs() const { return specs_; }
 
-  // Adds this tensor of the case to the rank: inputs filled, outputs poisoned.
-  // `part` must outlive it.
-  void add_tensor(SimRank& rank, std::size_t tensor, const PlacedShard& part) const;
+  // Fills the inputs of the rank, which has its tensors.
+  void fill(SimRank& rank) const;
 
   // Notes the first element that each rank changed of each input.
   void find_changes(const SimRank& rank, std::vector<Finding>& findings) const;

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
+#include "harness/worlds/arrangement.h"
 #include "harness/worlds/sim_communicator.h"
+#include "harness/worlds/sim_shards.h"
 
 namespace shardproof {
 namespace {
@@ -37,7 +40,7 @@ SimRank::SimRank(int index, SimRun& run, Messages& messages, Collectives& collec
 
 SimRank::~SimRank() { clear(); }
 
-View SimRank::get(std::string_view tensor) { return find(tensor).data.view(); }
+View SimRank::get(std::string_view tensor) { return find(tensor).data; }
 
 std::span<const Index> SimRank::owned(std::string_view tensor, int dimension) {
   const Shard& shard = find(tensor).part->indices;
@@ -76,7 +79,66 @@ void SimRank::begin(const Case& value, Device& device, bool keep_trace) {
 void SimRank::clear() {
   kept_.clear();
   tensors.clear();
+  allocations_.clear();
+  far_gaps_.clear();
   memory.reset();
+}
+
+void SimRank::place_tensors(const std::vector<TensorSpec>& specs, const SimShards& shards) {
+  const Views views = case_->placement.views;
+  if (views != Views::kDense && views != Views::kFar) return arrange_tensors(specs, shards);
+  for (std::size_t t = 0; t < specs.size(); ++t) {
+    const PlacedShard& part = shards.at(index_, t);
+    if (views == Views::kFar) {
+      place_far(specs[t], part);
+    } else {
+      allocations_.push_back(memory.allocate(specs[t].name, specs[t].dtype, part.shape));
+      tensors.push_back({&specs[t], &part, allocations_.back()});
+    }
+  }
+}
+
+// Dense where there are not at least two tokens, or rows.
+void SimRank::place_far(const TensorSpec& spec, const PlacedShard& part) {
+  std::vector<View> gaps;
+  const int dimension = std::max(spec.token_dimension, 0);
+  std::optional<View> data = run_.far.place(spec.dtype, part.shape, dimension, gaps);
+  if (!data) {
+    allocations_.push_back(memory.allocate(spec.name, spec.dtype, part.shape));
+    data = allocations_.back();
+  }
+  for (const View& gap : gaps) far_gaps_.push_back({spec.name, gap});
+  tensors.push_back({&spec, &part, *data});
+}
+
+void SimRank::arrange_tensors(const std::vector<TensorSpec>& specs, const SimShards& shards) {
+  std::vector<Shape> shapes;
+  for (std::size_t t = 0; t < specs.size(); ++t) shapes.push_back(shards.at(index_, t).shape);
+  const Arrangement arrangement = arranged(case_->placement.views, specs, shapes);
+  for (std::size_t a = 0; a < arrangement.owners.size(); ++a) {
+    const TensorSpec& owner = specs[arrangement.owners[a]];
+    allocations_.push_back(memory.allocate(owner.name, owner.dtype, {arrangement.elements[a]}));
+  }
+  for (std::size_t t = 0; t < specs.size(); ++t) {
+    const Place& place = arrangement.places[t];
+    const Index first = place.first * static_cast<Index>(storage_bytes(specs[t].dtype));
+    std::byte* data = allocations_[place.allocation].view().data + first;
+    tensors.push_back(
+        {&specs[t], &shards.at(index_, t), {data, specs[t].dtype, shapes[t], place.strides}});
+  }
+}
+
+std::vector<std::string> SimRank::written_gaps() {
+  for (const RankTensor& tensor : tensors) Memory::poison(tensor.data);
+  std::vector<std::string> names;
+  for (const Tensor& allocation : allocations_) {
+    if (Memory::first_written(allocation) < 0) continue;
+    names.push_back(memory.owner(allocation.view().data));
+  }
+  for (const FarGap& gap : far_gaps_) {
+    if (Memory::first_written(gap.memory) >= 0) names.emplace_back(gap.tensor);
+  }
+  return names;
 }
 
 void SimRank::join_groups(std::vector<std::shared_ptr<SimGroup>> groups) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/run/world.h"
+#include "harness/worlds/far_memory.h"
 #include "harness/worlds/rank_log.h"
 #include "harness/worlds/scheduler.h"
 #include "harness/worlds/shards.h"
@@ -15,6 +16,7 @@
 namespace shardproof {
 
 class SimRank;
+class SimShards;
 class Messages;
 class Collectives;
 struct Posting;
@@ -26,6 +28,7 @@ struct SimRun {
   Ending ending = Ending::kCompleted;
   std::string message;
   std::vector<Finding> findings;
+  FarMemory far;
 
   // Ends the run for all ranks. Called by the rank that runs; the first ending counts.
   [[noreturn]] void end(Ending how, std::string why);
@@ -38,7 +41,7 @@ std::string place(const std::string& axis, Phase phase);
 struct RankTensor {
   const TensorSpec* spec = nullptr;
   const PlacedShard* part = nullptr;
-  Tensor data;
+  View data;
 };
 
 class SimRank final : public Rank {
@@ -59,6 +62,13 @@ class SimRank final : public Rank {
   void begin(const Case& value, Device& device, bool keep_trace);
   void clear();
 
+  // Gives the rank its part of every tensor, poisoned. `specs` must outlive the case.
+  void place_tensors(const std::vector<TensorSpec>& specs, const SimShards& shards);
+
+  // The tensors beside whose elements, in the same allocation, something was written that is no
+  // tensor's. Poisons the tensors.
+  std::vector<std::string> written_gaps();
+
   // The groups that the rank belongs to, one for each axis of the mesh in its order.
   void join_groups(std::vector<std::shared_ptr<SimGroup>> groups);
 
@@ -75,8 +85,17 @@ class SimRank final : public Rank {
 
  private:
   const RankTensor& find(std::string_view tensor) const;
+  void arrange_tensors(const std::vector<TensorSpec>& specs, const SimShards& shards);
+  void place_far(const TensorSpec& spec, const PlacedShard& part);
 
   int index_;
+  // What the tensors are made of, and memory between rows that are far apart.
+  struct FarGap {
+    std::string_view tensor;
+    View memory;
+  };
+  std::vector<Tensor> allocations_;
+  std::vector<FarGap> far_gaps_;
   SimRun& run_;
   Messages& messages_;
   Collectives& collectives_;

@@ -25,11 +25,11 @@ std::string SimShards::prepare(const Case& value, const Subject& subject,
   }
   const auto known = std::find_if(tables_.begin(), tables_.end(), [&](const Table& table) {
     return table.shard == subject.shard && table.mesh == placement.mesh &&
-           table.layout == placement.layout;
+           table.layout == placement.layout && table.stored == placement.stored;
   });
   current_ = static_cast<std::size_t>(known - tables_.begin());
   if (known != tables_.end()) return {};
-  Table table{subject.shard, placement.mesh, placement.layout, specs.size(), {}};
+  Table table{subject.shard, placement.mesh, placement.layout, placement.stored, specs.size(), {}};
   const int ranks = placement.mesh.ranks();
   table.parts.reserve(static_cast<std::size_t>(ranks) * specs.size());
   for (int rank = 0; rank < ranks; ++rank) {

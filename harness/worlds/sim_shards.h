@@ -28,6 +28,7 @@ class SimShards {
     decltype(Subject::shard) shard = nullptr;
     Mesh mesh;
     Layout layout = Layout::kContiguous;
+    Index stored = 0;
     std::size_t tensors = 0;
     std::vector<PlacedShard> parts;  // tensor by tensor, rank by rank
   };
