@@ -20,27 +20,26 @@ std::vector<View> views_of(const std::vector<Tensor>& tensors) {
   return {tensors.begin(), tensors.end()};
 }
 
-std::vector<Tensor> gathered(Rank& rank, std::string_view name) {
-  const View mine = rank.get(name);
+std::vector<Tensor> gathered(Rank& rank, const View& mine) {
   std::vector<Tensor> blocks = make_blocks(rank, mine, mine.dtype);
   for (const Tensor& block : blocks) rank.holds_remote_kv(block);
   rank.along("cp").all_gather(mine, views_of(blocks));
   return blocks;
 }
 
-// dk or dv of this rank's block from every rank's part of it.
-void scatter_sums(Rank& rank, const std::vector<Tensor>& parts, std::string_view name) {
-  const View target = rank.get(name);
-  const Tensor sum = rank.make(accumulator_of(target.dtype), target.shape);
+// dk or dv, shaped like `mine`, of this rank's block from every rank's part of it.
+Tensor scattered_sums(Rank& rank, const std::vector<Tensor>& parts, const View& mine) {
+  Tensor sum = rank.make(accumulator_of(mine.dtype), mine.shape);
   rank.along("cp").reduce_scatter(views_of(parts), sum);
-  rank.device().copy(sum, target);
+  return sum;
 }
 
 void forward(Rank& rank) {
   const QueryBlock queries = own_queries(rank);
   const RunningSoftmax state = start_softmax(rank, queries, rank.problem().dim_v);
-  const std::vector<Tensor> k = gathered(rank, "k");
-  const std::vector<Tensor> v = gathered(rank, "v");
+  Tensor turned;
+  const std::vector<Tensor> k = gathered(rank, own_keys(rank, turned));
+  const std::vector<Tensor> v = gathered(rank, rank.get("v"));
   for (std::size_t owner = 0; owner < k.size(); ++owner) {
     const auto chunks = key_chunks(rank.running(), rank.size("cp"), static_cast<int>(owner));
     attend(rank, queries, {k[owner], v[owner], chunks}, state);
@@ -52,8 +51,9 @@ void backward(Rank& rank) {
   const QueryBlock queries = own_queries(rank);
   const Upstream upstream = local_upstream(rank);
   const QueryGradients gradients = start_query_gradients(rank, queries);
-  const std::vector<Tensor> k = gathered(rank, "k");
-  const std::vector<Tensor> v = gathered(rank, "v");
+  Tensor turned;
+  const std::vector<Tensor> k = gathered(rank, own_keys(rank, turned));
+  const std::vector<Tensor> v = gathered(rank, rank.get("v"));
   const DType sum_dtype = accumulator_of(rank.problem().dtype);
   const std::vector<Tensor> dk = make_blocks(rank, rank.get("dk"), sum_dtype);
   const std::vector<Tensor> dv = make_blocks(rank, rank.get("dv"), sum_dtype);
@@ -64,10 +64,10 @@ void backward(Rank& rank) {
     attend_backward(rank, queries, {k[owner], v[owner], chunks}, upstream,
                     gradients.with(dk[owner], dv[owner]));
   }
-  store_query_gradients(rank, gradients);
+  store_query_gradients(rank, queries, gradients);
   store_sink_gradients(rank, queries, upstream, "cp");
-  scatter_sums(rank, dk, "dk");
-  scatter_sums(rank, dv, "dv");
+  const Tensor dk_sum = scattered_sums(rank, dk, rank.get("dk"));
+  store_key_gradients(rank, dk_sum, scattered_sums(rank, dv, rank.get("dv")));
 }
 
 Cost cost(const Case& value, int rank) {

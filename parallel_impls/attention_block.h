@@ -18,7 +18,8 @@ struct QueryBlock {
   View bias;  // [heads, tokens, every key]; data null: none
   std::vector<Chunk> chunks;
   Heads heads;
-  View sink = {};  // [heads]; data null: none
+  View sink = {};      // [heads]; data null: none
+  Tensor turned = {};  // what q views where positions are rotary
 };
 
 struct KeyBlock {

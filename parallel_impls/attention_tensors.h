@@ -3,6 +3,7 @@
 #pragma once
 
 #include "parallel_impls/attention_block.h"
+#include "parallel_impls/rotary.h"
 #include "parallel_impls/shards.h"
 
 namespace shardproof {
@@ -38,7 +39,11 @@ inline QueryBlock with_head_inputs(Rank& rank, const View& q, const Heads& heads
 }
 
 inline QueryBlock local_queries(Rank& rank, const Heads& heads, std::vector<Chunk> chunks) {
-  return with_head_inputs(rank, rank.get("q"), heads, std::move(chunks));
+  Tensor copy;
+  const View q = turned_tokens(rank, Side::kQueries, positions_of(chunks), rank.get("q"), copy);
+  QueryBlock queries = with_head_inputs(rank, q, heads, std::move(chunks));
+  queries.turned = std::move(copy);
+  return queries;
 }
 
 inline Upstream local_upstream(Rank& rank) {
@@ -61,8 +66,10 @@ inline QueryGradients start_query_gradients(Rank& rank, const QueryBlock& querie
   return gradients;
 }
 
-inline void store_query_gradients(Rank& rank, const QueryGradients& gradients) {
-  rank.device().copy(gradients.dq, rank.get("dq"));
+inline void store_query_gradients(Rank& rank, const QueryBlock& queries,
+                                  const QueryGradients& gradients) {
+  store_turned_back(rank, Side::kQueries, positions_of(queries.chunks), gradients.dq,
+                    rank.get("dq"));
   if (gradients.dbias) rank.device().copy(gradients.dbias, rank.get("dbias"));
 }
 

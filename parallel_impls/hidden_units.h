@@ -7,25 +7,46 @@
 
 namespace shardproof {
 
-// a w2 of this rank's hidden units, [tokens, outputs] in the accumulator's type. Keeps z, up and a.
-inline Tensor hidden_units_forward(Rank& rank) {
+// What the backward pass needs of the forward pass besides the inputs.
+struct HiddenActivations {
+  Tensor z, up, a;  // up: empty unless gated
+};
+
+inline HiddenActivations activate_hidden_units(Rank& rank) {
   const Problem& problem = rank.problem();
   const Index hidden = rank.get("w1").shape[1];
   const View x = rank.get("x");
-  Tensor z = rank.make(problem.dtype, {problem.tokens, hidden});
-  Tensor a = rank.make(problem.dtype, {problem.tokens, hidden});
-  Tensor up;
-  linear(rank, x, rank.get("w1"), rank.get("b1"), z);
+  HiddenActivations made;
+  made.z = rank.make(problem.dtype, {problem.tokens, hidden});
+  made.a = rank.make(problem.dtype, {problem.tokens, hidden});
+  linear(rank, x, rank.get("w1"), rank.get("b1"), made.z);
   if (problem.gated) {
-    up = rank.make(problem.dtype, {problem.tokens, hidden});
-    linear(rank, x, rank.get("wg"), rank.get("bg"), up);
+    made.up = rank.make(problem.dtype, {problem.tokens, hidden});
+    linear(rank, x, rank.get("wg"), rank.get("bg"), made.up);
   }
-  rank.device().activate(problem.activation, z, up, a);
+  rank.device().activate(problem.activation, made.z, made.up, made.a);
+  return made;
+}
+
+inline void keep_for_backward(Rank& rank, HiddenActivations made) {
+  rank.keep("z", std::move(made.z));
+  rank.keep("up", std::move(made.up));
+  rank.keep("a", std::move(made.a));
+}
+
+// a w2 of this rank's hidden units, [tokens, outputs] in the accumulator's type.
+inline Tensor project_hidden_units(Rank& rank, const View& a) {
+  const Problem& problem = rank.problem();
   Tensor y = rank.make(accumulator_of(problem.dtype), {problem.tokens, problem.outputs});
   rank.device().gemm(a, rank.get("w2"), y, {.operand = precision_of(problem).operand});
-  rank.keep("z", std::move(z));
-  rank.keep("up", std::move(up));
-  rank.keep("a", std::move(a));
+  return y;
+}
+
+// The same from x, keeping what the backward pass needs.
+inline Tensor hidden_units_forward(Rank& rank) {
+  HiddenActivations made = activate_hidden_units(rank);
+  Tensor y = project_hidden_units(rank, made.a);
+  keep_for_backward(rank, std::move(made));
   return y;
 }
 

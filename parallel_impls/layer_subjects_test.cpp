@@ -156,7 +156,8 @@ TEST_P(LayerSubject, CostsWhatItStates) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LayerSubject,
-                         testing::Values("single_attention_layer", "head_parallel_attention"),
+                         testing::Values("single_attention_layer", "head_parallel_attention",
+                                         "recomputing_head_parallel_attention"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST(HeadParallelAttention, NeedsAsManyQueriesAsKeys) {

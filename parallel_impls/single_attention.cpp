@@ -6,8 +6,11 @@
 namespace shardproof {
 namespace {
 
-KeyBlock every_key(Rank& rank) {
-  return {rank.get("k"), rank.get("v"), every_token(rank.problem().kv)};
+// `turned`: memory of the keys where positions are rotary.
+KeyBlock every_key(Rank& rank, Tensor& turned) {
+  const std::vector<Chunk> chunks = every_token(rank.problem().kv);
+  const View k = turned_tokens(rank, Side::kKeys, positions_of(chunks), rank.get("k"), turned);
+  return {k, rank.get("v"), chunks};
 }
 
 QueryBlock every_query(Rank& rank) {
@@ -17,21 +20,23 @@ QueryBlock every_query(Rank& rank) {
 void forward(Rank& rank) {
   const QueryBlock queries = every_query(rank);
   const RunningSoftmax state = start_softmax(rank, queries, rank.problem().dim_v);
-  attend(rank, queries, every_key(rank), state);
+  Tensor turned;
+  attend(rank, queries, every_key(rank, turned), state);
   finish_attention(rank, state, rank.get("out"), rank.get("lse"));
 }
 
 void backward(Rank& rank) {
   const QueryBlock queries = every_query(rank);
-  const KeyBlock keys = every_key(rank);
+  Tensor turned;
+  const KeyBlock keys = every_key(rank, turned);
   const QueryGradients gradients = start_query_gradients(rank, queries);
   const Tensor dk = make_zeros(rank, keys.k.shape);
   const Tensor dv = make_zeros(rank, keys.v.shape);
   const Upstream upstream = local_upstream(rank);
   attend_backward(rank, queries, keys, upstream, gradients.with(dk, dv));
-  store_query_gradients(rank, gradients);
+  store_query_gradients(rank, queries, gradients);
   store_sink_gradients(rank, queries, upstream, {});
-  rank.device().copy(dk, rank.get("dk"));
+  store_turned_back(rank, Side::kKeys, positions_of(keys.chunks), dk, rank.get("dk"));
   rank.device().copy(dv, rank.get("dv"));
 }
 

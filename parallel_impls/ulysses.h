@@ -20,8 +20,6 @@ struct UlyssesGroup {
   std::vector<Chunk> keys;
 };
 
-enum class Side { kQueries, kKeys };
-
 inline Index tokens_in(const std::vector<Chunk>& chunks) {
   return chunks.empty() ? 0 : chunks.back().first + chunks.back().count;
 }
@@ -32,6 +30,15 @@ inline Index tokens_on(Side side, const UlyssesGroup& group) {
 // The tokens of `member`; `positions` are places among the group's tokens.
 inline std::vector<Chunk> places(Side side, const UlyssesGroup& group, int member) {
   return owned_chunks(group.layout, tokens_on(side, group), group.size, member);
+}
+
+// The global positions of this rank's tokens.
+inline std::vector<Index> own_positions(Side side, const UlyssesGroup& group) {
+  const std::vector<Index> all = positions_of(side == Side::kQueries ? group.queries : group.keys);
+  std::vector<Index> own =
+      owned_positions(group.layout, tokens_on(side, group), group.size, group.mine);
+  for (Index& position : own) position = all[static_cast<std::size_t>(position)];
+  return own;
 }
 
 inline Range heads_on(Side side, const Problem& problem, const UlyssesGroup& group, int member) {
@@ -129,14 +136,16 @@ inline QueryBlock exchanged_queries(Rank& rank, const UlyssesGroup& group, const
   return with_head_inputs(rank, q, heads_of(rank.problem(), group.size, group.mine), group.queries);
 }
 
-// `attention(queries, keys, out, lse)` computes this rank's heads between the exchanges. Keeps q,
-// k, v, out and lse of these heads.
+// `attention(queries, keys, out, lse)` computes this rank's heads between the exchanges. Keeps q
+// and k, turned, v, out and lse of these heads.
 template <typename Attention>
 void ulysses_forward(Rank& rank, const UlyssesGroup& group, Attention&& attention) {
   const HeadExchange exchange(rank, group);
   Tensor q = exchange.to_heads(Side::kQueries, rank.get("q"));
   Tensor k = exchange.to_heads(Side::kKeys, rank.get("k"));
   Tensor v = exchange.to_heads(Side::kKeys, rank.get("v"));
+  turn_in_place(rank, Side::kQueries, positions_of(group.queries), q);
+  turn_in_place(rank, Side::kKeys, positions_of(group.keys), k);
   const auto [batch, tokens, heads] =
       std::array{q.view().shape[0], q.view().shape[1], q.view().shape[2]};
   Tensor out = rank.make(q.view().dtype, {batch, tokens, heads, rank.problem().dim_v});
@@ -149,6 +158,14 @@ void ulysses_forward(Rank& rank, const UlyssesGroup& group, Attention&& attentio
   rank.keep("v", std::move(v));
   rank.keep("out", std::move(out));
   rank.keep("lse", std::move(lse));
+}
+
+// dq or dk of this rank's tokens: what is turned back are the sums.
+inline void gradients_to_tokens(Rank& rank, const HeadExchange& exchange, Side side,
+                                const UlyssesGroup& group, const View& whole, const View& part) {
+  const Tensor sum = make_zeros(rank, part.shape);
+  exchange.to_tokens(side, whole, sum);
+  store_turned_back(rank, side, own_positions(side, group), sum, part);
 }
 
 struct KeyGradients {
@@ -168,8 +185,8 @@ void ulysses_backward(Rank& rank, const UlyssesGroup& group, Attention&& attenti
       upstream_of(rank, dout, rank.kept("out"), turned(dlse), rank.kept("lse"));
   const QueryGradients gradients = start_query_gradients(rank, queries);
   const KeyGradients sums = attention(queries, keys, upstream, gradients);
-  exchange.to_tokens(Side::kQueries, gradients.dq, rank.get("dq"));
-  exchange.to_tokens(Side::kKeys, sums.dk, rank.get("dk"));
+  gradients_to_tokens(rank, exchange, Side::kQueries, group, gradients.dq, rank.get("dq"));
+  gradients_to_tokens(rank, exchange, Side::kKeys, group, sums.dk, rank.get("dk"));
   exchange.to_tokens(Side::kKeys, sums.dv, rank.get("dv"));
   if (gradients.dbias) rank.device().copy(gradients.dbias, rank.get("dbias"));
 }
