@@ -20,7 +20,8 @@ std::vector<View> views_of(const std::vector<Tensor>& tensors) {
   return {tensors.begin(), tensors.end()};
 }
 
-std::vector<Tensor> gathered(Rank& rank, const View& mine) {
+std::vector<Tensor> gathered(Rank& rank, std::string_view name) {
+  const View mine = rank.get(name);
   std::vector<Tensor> blocks = make_blocks(rank, mine, mine.dtype);
   for (const Tensor& block : blocks) rank.holds_remote_kv(block);
   rank.along("cp").all_gather(mine, views_of(blocks));
@@ -37,9 +38,8 @@ Tensor scattered_sums(Rank& rank, const std::vector<Tensor>& parts, const View& 
 void forward(Rank& rank) {
   const QueryBlock queries = own_queries(rank);
   const RunningSoftmax state = start_softmax(rank, queries, rank.problem().dim_v);
-  Tensor turned;
-  const std::vector<Tensor> k = gathered(rank, own_keys(rank, turned));
-  const std::vector<Tensor> v = gathered(rank, rank.get("v"));
+  const std::vector<Tensor> k = gathered(rank, "k");
+  const std::vector<Tensor> v = gathered(rank, "v");
   for (std::size_t owner = 0; owner < k.size(); ++owner) {
     const auto chunks = key_chunks(rank.running(), rank.size("cp"), static_cast<int>(owner));
     attend(rank, queries, {k[owner], v[owner], chunks}, state);
@@ -51,9 +51,8 @@ void backward(Rank& rank) {
   const QueryBlock queries = own_queries(rank);
   const Upstream upstream = local_upstream(rank);
   const QueryGradients gradients = start_query_gradients(rank, queries);
-  Tensor turned;
-  const std::vector<Tensor> k = gathered(rank, own_keys(rank, turned));
-  const std::vector<Tensor> v = gathered(rank, rank.get("v"));
+  const std::vector<Tensor> k = gathered(rank, "k");
+  const std::vector<Tensor> v = gathered(rank, "v");
   const DType sum_dtype = accumulator_of(rank.problem().dtype);
   const std::vector<Tensor> dk = make_blocks(rank, rank.get("dk"), sum_dtype);
   const std::vector<Tensor> dv = make_blocks(rank, rank.get("dv"), sum_dtype);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "parallel_impls/attention_block.h"
-#include "parallel_impls/rotary.h"
 #include "parallel_impls/shards.h"
 
 namespace shardproof {
@@ -34,16 +33,14 @@ inline QueryBlock with_head_inputs(Rank& rank, const View& q, const Heads& heads
                                    std::vector<Chunk> chunks) {
   const Problem& problem = rank.problem();
   const bool biased = problem.bias == ScoreBias::kDense;
-  return {q, biased ? rank.get("bias") : View{}, std::move(chunks), heads,
-          problem.sink ? rank.get("sink") : View{}};
+  Tensor copy;
+  const View turned = turned_tokens(rank, Side::kQueries, positions_of(chunks), q, copy);
+  return {turned, biased ? rank.get("bias") : View{},       std::move(chunks),
+          heads,  problem.sink ? rank.get("sink") : View{}, std::move(copy)};
 }
 
 inline QueryBlock local_queries(Rank& rank, const Heads& heads, std::vector<Chunk> chunks) {
-  Tensor copy;
-  const View q = turned_tokens(rank, Side::kQueries, positions_of(chunks), rank.get("q"), copy);
-  QueryBlock queries = with_head_inputs(rank, q, heads, std::move(chunks));
-  queries.turned = std::move(copy);
-  return queries;
+  return with_head_inputs(rank, rank.get("q"), heads, std::move(chunks));
 }
 
 inline Upstream local_upstream(Rank& rank) {

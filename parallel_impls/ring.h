@@ -45,19 +45,10 @@ inline Shard ring_shard(const Case& value, const TensorSpec& tensor, int rank) {
                          owned_positions(value.placement.layout, value.problem.kv, ranks, mine));
 }
 
-// The global positions of the keys that this rank holds from the start.
-inline std::vector<Index> home_keys(Rank& rank) {
-  return owned_keys(rank.running(), rank.size("cp"), rank.coordinate("cp"));
-}
-
-// This rank's block of keys as it travels: turned at home, where its positions are known.
-inline View own_keys(Rank& rank, Tensor& turned) {
-  return turned_tokens(rank, Side::kKeys, home_keys(rank), rank.get("k"), turned);
-}
-
 // Stores the complete gradients of this rank's block.
 inline void store_key_gradients(Rank& rank, const View& dk, const View& dv) {
-  store_turned_back(rank, Side::kKeys, home_keys(rank), dk, rank.get("dk"));
+  const auto tokens = owned_keys(rank.running(), rank.size("cp"), rank.coordinate("cp"));
+  store_turned_back(rank, Side::kKeys, tokens, dk, rank.get("dk"));
   rank.device().copy(dv, rank.get("dv"));
 }
 
@@ -181,9 +172,7 @@ inline void ring_forward(Rank& rank, const QueryBlock& queries, const View& k, c
 
 // The same where shards are not moved before.
 inline void ring_forward(Rank& rank, const QueryBlock& queries) {
-  Tensor turned;
-  const View k = own_keys(rank, turned);
-  ring_forward(rank, queries, k, rank.get("v"), rank.get("out"), rank.get("lse"));
+  ring_forward(rank, queries, rank.get("k"), rank.get("v"), rank.get("out"), rank.get("lse"));
 }
 
 // The backward pass; adds to `gradients`, stores those of sinks and returns the sums for this
@@ -208,9 +197,8 @@ inline TravellingGradients::Home ring_backward(Rank& rank, const QueryBlock& que
 // The same where shards are not moved before; stores dq and dbias.
 inline TravellingGradients::Home ring_backward(Rank& rank, const QueryBlock& queries) {
   const QueryGradients gradients = start_query_gradients(rank, queries);
-  Tensor turned;
-  const View k = own_keys(rank, turned);
-  auto home = ring_backward(rank, queries, k, rank.get("v"), local_upstream(rank), gradients);
+  auto home =
+      ring_backward(rank, queries, rank.get("k"), rank.get("v"), local_upstream(rank), gradients);
   store_query_gradients(rank, queries, gradients);
   return home;
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "harness/run/rank.h"
+#include "parallel_impls/chunks.h"
+#include "parallel_impls/precision.h"
 
 namespace shardproof {
 
@@ -21,15 +23,14 @@ inline Rotation rotation_of(const Problem& problem, Side side, const std::vector
 inline View turned_tokens(Rank& rank, Side side, const std::vector<Index>& tokens,
                           const View& tensor, Tensor& copy) {
   if (rank.problem().rotary == 0) return tensor;
-  copy = rank.make(tensor.dtype, tensor.shape);
+  copy = rank.make(turned_type(rank.problem()), tensor.shape);
   rank.device().rotate(rotation_of(rank.problem(), side, tokens, false), tensor, copy);
   return copy;
 }
 
-inline void turn_in_place(Rank& rank, Side side, const std::vector<Index>& tokens,
-                          const View& tensor) {
-  if (rank.problem().rotary == 0) return;
-  rank.device().rotate(rotation_of(rank.problem(), side, tokens, false), tensor, tensor);
+// A block of keys at its own positions, whoever holds it: what travels is not turned.
+inline View turned_keys(Rank& rank, const std::vector<Chunk>& chunks, const View& k, Tensor& copy) {
+  return turned_tokens(rank, Side::kKeys, positions_of(chunks), k, copy);
 }
 
 // Stores the complete gradient of what turned_tokens() returned as that of what it was given.

@@ -6,11 +6,8 @@
 namespace shardproof {
 namespace {
 
-// `turned`: memory of the keys where positions are rotary.
-KeyBlock every_key(Rank& rank, Tensor& turned) {
-  const std::vector<Chunk> chunks = every_token(rank.problem().kv);
-  const View k = turned_tokens(rank, Side::kKeys, positions_of(chunks), rank.get("k"), turned);
-  return {k, rank.get("v"), chunks};
+KeyBlock every_key(Rank& rank) {
+  return {rank.get("k"), rank.get("v"), every_token(rank.problem().kv)};
 }
 
 QueryBlock every_query(Rank& rank) {
@@ -20,15 +17,13 @@ QueryBlock every_query(Rank& rank) {
 void forward(Rank& rank) {
   const QueryBlock queries = every_query(rank);
   const RunningSoftmax state = start_softmax(rank, queries, rank.problem().dim_v);
-  Tensor turned;
-  attend(rank, queries, every_key(rank, turned), state);
+  attend(rank, queries, every_key(rank), state);
   finish_attention(rank, state, rank.get("out"), rank.get("lse"));
 }
 
 void backward(Rank& rank) {
   const QueryBlock queries = every_query(rank);
-  Tensor turned;
-  const KeyBlock keys = every_key(rank, turned);
+  const KeyBlock keys = every_key(rank);
   const QueryGradients gradients = start_query_gradients(rank, queries);
   const Tensor dk = make_zeros(rank, keys.k.shape);
   const Tensor dv = make_zeros(rank, keys.v.shape);
@@ -42,7 +37,7 @@ void backward(Rank& rank) {
 
 Contract contract(const Case& value) {
   const Problem& problem = value.problem;
-  return {.precision = precision_of(problem),
+  return {.precision = attention_precision(problem),
           .partitions = {.queries = even_partition(problem.q, 1),
                          .keys = even_partition(problem.kv, 1),
                          .summed = even_partition(problem.heads, 1)}};

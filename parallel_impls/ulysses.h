@@ -136,16 +136,14 @@ inline QueryBlock exchanged_queries(Rank& rank, const UlyssesGroup& group, const
   return with_head_inputs(rank, q, heads_of(rank.problem(), group.size, group.mine), group.queries);
 }
 
-// `attention(queries, keys, out, lse)` computes this rank's heads between the exchanges. Keeps q
-// and k, turned, v, out and lse of these heads.
+// `attention(queries, keys, out, lse)` computes this rank's heads between the exchanges. Keeps q,
+// k, v, out and lse of these heads.
 template <typename Attention>
 void ulysses_forward(Rank& rank, const UlyssesGroup& group, Attention&& attention) {
   const HeadExchange exchange(rank, group);
   Tensor q = exchange.to_heads(Side::kQueries, rank.get("q"));
   Tensor k = exchange.to_heads(Side::kKeys, rank.get("k"));
   Tensor v = exchange.to_heads(Side::kKeys, rank.get("v"));
-  turn_in_place(rank, Side::kQueries, positions_of(group.queries), q);
-  turn_in_place(rank, Side::kKeys, positions_of(group.keys), k);
   const auto [batch, tokens, heads] =
       std::array{q.view().shape[0], q.view().shape[1], q.view().shape[2]};
   Tensor out = rank.make(q.view().dtype, {batch, tokens, heads, rank.problem().dim_v});
