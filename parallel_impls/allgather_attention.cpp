@@ -29,12 +29,11 @@ std::vector<Tensor> gathered(Rank& rank, std::string_view name) {
   return blocks;
 }
 
-// dk or dv of this rank's block from every rank's part of it.
-void scatter_sums(Rank& rank, const std::vector<Tensor>& parts, std::string_view name) {
-  const View target = rank.get(name);
-  const Tensor sum = rank.make(accumulator_of(target.dtype), target.shape);
+// dk or dv, shaped like `mine`, of this rank's block from every rank's part of it.
+Tensor scattered_sums(Rank& rank, const std::vector<Tensor>& parts, const View& mine) {
+  Tensor sum = rank.make(accumulator_of(mine.dtype), mine.shape);
   rank.along("cp").reduce_scatter(views_of(parts), sum);
-  rank.device().copy(sum, target);
+  return sum;
 }
 
 void forward(Rank& rank) {
@@ -65,10 +64,10 @@ void backward(Rank& rank) {
     attend_backward(rank, queries, {k[owner], v[owner], chunks}, upstream,
                     gradients.with(dk[owner], dv[owner]));
   }
-  store_query_gradients(rank, gradients);
+  store_query_gradients(rank, queries, gradients);
   store_sink_gradients(rank, queries, upstream, "cp");
-  scatter_sums(rank, dk, "dk");
-  scatter_sums(rank, dv, "dv");
+  const Tensor dk_sum = scattered_sums(rank, dk, rank.get("dk"));
+  store_key_gradients(rank, dk_sum, scattered_sums(rank, dv, rank.get("dv")));
 }
 
 Cost cost(const Case& value, int rank) {

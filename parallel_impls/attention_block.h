@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "harness/run/rank.h"
-#include "parallel_impls/chunks.h"
+#include "parallel_impls/attention_rules.h"
 #include "parallel_impls/heads.h"
-#include "parallel_impls/precision.h"
+#include "parallel_impls/rotary.h"
 
 namespace shardproof {
 
@@ -18,7 +17,8 @@ struct QueryBlock {
   View bias;  // [heads, tokens, every key]; data null: none
   std::vector<Chunk> chunks;
   Heads heads;
-  View sink = {};  // [heads]; data null: none
+  View sink = {};      // [heads]; data null: none
+  Tensor turned = {};  // what q views where positions are rotary: as scores need it
 };
 
 struct KeyBlock {
@@ -53,44 +53,6 @@ inline Tensor make_zeros(Rank& rank, const Shape& shape) {
   Tensor zeros = rank.make(accumulator_of(rank.problem().dtype), shape);
   rank.device().fill(zeros, 0);
   return zeros;
-}
-
-// [tokens, n] of one batch entry, chunk and head of a [batch, tokens, heads, n] tensor.
-inline View matrix_of(const View& tensor, Index batch, const Chunk& chunk, Index head) {
-  return tensor.select(0, batch).slice(0, chunk.first, chunk.count).select(1, head);
-}
-
-// [tokens] of one batch entry, head and chunk of a [batch, heads, tokens] tensor.
-inline View vector_of(const View& tensor, Index batch, const Chunk& chunk, Index head) {
-  return tensor.select(0, batch).select(0, head).slice(0, chunk.first, chunk.count);
-}
-
-// [tokens, keys] of one head and pair of chunks of a [heads, tokens, every key] tensor.
-inline View bias_of(const View& tensor, Index head, const Chunk& queries, const Chunk& keys) {
-  if (tensor.data == nullptr) return {};
-  View bias = tensor.select(0, head).slice(0, queries.first, queries.count);
-  bias = bias.slice(1, keys.positions.first, (keys.count - 1) * keys.positions.step + 1);
-  bias.shape[1] = keys.count;
-  bias.strides[1] *= keys.positions.step;
-  return bias;
-}
-
-inline ScoreRule score_rule(const Problem& problem, Index head, const Chunk& queries,
-                            const Chunk& keys) {
-  return {
-      .scale = effective_scale(problem),
-      .softcap = effective_softcap(problem),
-      .alibi_slope = problem.bias == ScoreBias::kAlibi ? alibi_slope(problem, head) : 0,
-      .queries = queries.positions,
-      .keys = keys.positions,
-  };
-}
-
-// `head` and `batch` are global, so that whoever computes a pair keeps or drops it.
-inline Dropout dropout_rule(const Problem& problem, Index batch, Index head, const Chunk& queries,
-                            const Chunk& keys) {
-  return {problem.seed, problem.dropout,   dropout_factor(problem), batch,
-          head,         queries.positions, keys.positions};
 }
 
 // Room for the scores of the largest pair of chunks.
@@ -165,10 +127,12 @@ inline void attend(Rank& rank, const QueryBlock& queries, const KeyBlock& keys,
   const Precision precision = precision_of(problem);
   const Heads& heads = queries.heads;
   const Tensor room = make_scores(rank, queries, keys);
+  Tensor turned_copy;
+  const View turned = turned_keys(rank, keys.chunks, keys.k, turned_copy);
   const auto attend_pair = [&](Index batch, const Chunk& from, const Chunk& to,
                                const Visibility& visible) {
     Tensor k_copy, v_copy;
-    const View k = seen_tokens(rank, keys.k, batch, to, visible, k_copy);
+    const View k = seen_tokens(rank, turned, batch, to, visible, k_copy);
     const View v = seen_tokens(rank, keys.v, batch, to, visible, v_copy);
     const View scores = part_of(room, from, to);
     for (Index h = 0; h < heads.query.count; ++h) {
@@ -251,13 +215,15 @@ inline void attend_backward(Rank& rank, const QueryBlock& queries, const KeyBloc
   const DType operand = precision.operand;
   const Heads& heads = queries.heads;
   const double scale = effective_scale(problem);
+  Tensor turned_copy;
+  const View turned = turned_keys(rank, keys.chunks, keys.k, turned_copy);
   const Tensor p_room = make_scores(rank, queries, keys);
   const Tensor gradient_room = make_scores(rank, queries, keys);
   const Tensor ds_room = make_scores(rank, queries, keys);
   const auto attend_pair = [&](Index batch, const Chunk& from, const Chunk& to,
                                const Visibility& visible) {
     Tensor k_copy, v_copy;
-    const View k_seen = seen_tokens(rank, keys.k, batch, to, visible, k_copy);
+    const View k_seen = seen_tokens(rank, turned, batch, to, visible, k_copy);
     const View v_seen = seen_tokens(rank, keys.v, batch, to, visible, v_copy);
     const View p = part_of(p_room, from, to);
     const View gradient = part_of(gradient_room, from, to);

@@ -24,29 +24,48 @@ inline Tensor project(Rank& rank, const View& w, const View& b) {
   return y;
 }
 
-// out wo of this rank's heads, [batch * tokens, features] in the accumulator's type. Keeps q, k, v,
-// out and lse.
-inline Tensor heads_forward(Rank& rank, const Heads& heads) {
+// What the backward pass needs of the forward pass besides the inputs.
+struct HeadActivations {
+  Tensor q, k, v, out, lse;
+};
+
+inline HeadActivations attend_with_heads(Rank& rank, const Heads& heads) {
   const Problem& problem = rank.problem();
-  const DType accumulator = accumulator_of(problem.dtype);
-  Tensor q = project(rank, rank.get("wq"), rank.get("bq"));
-  Tensor k = project(rank, rank.get("wk"), rank.get("bk"));
-  Tensor v = project(rank, rank.get("wv"), rank.get("bv"));
-  Tensor out =
-      rank.make(problem.dtype, {problem.batch, problem.q, heads.query.count, problem.dim_v});
-  Tensor lse = rank.make(accumulator, {problem.batch, heads.query.count, problem.q});
-  const QueryBlock queries = layer_queries(rank, heads, q);
+  HeadActivations made{
+      project(rank, rank.get("wq"), rank.get("bq")), project(rank, rank.get("wk"), rank.get("bk")),
+      project(rank, rank.get("wv"), rank.get("bv")),
+      rank.make(problem.dtype, {problem.batch, problem.q, heads.query.count, problem.dim_v}),
+      rank.make(accumulator_of(problem.dtype), {problem.batch, heads.query.count, problem.q})};
+  const QueryBlock queries = layer_queries(rank, heads, made.q);
   const RunningSoftmax state = start_softmax(rank, queries, problem.dim_v);
-  attend(rank, queries, layer_keys(rank, k, v), state);
-  finish_attention(rank, state, out, lse);
-  Tensor y = rank.make(accumulator, {problem.batch * problem.q, problem.features});
+  attend(rank, queries, layer_keys(rank, made.k, made.v), state);
+  finish_attention(rank, state, made.out, made.lse);
+  return made;
+}
+
+inline void keep_for_backward(Rank& rank, HeadActivations made) {
+  rank.keep("q", std::move(made.q));
+  rank.keep("k", std::move(made.k));
+  rank.keep("v", std::move(made.v));
+  rank.keep("out", std::move(made.out));
+  rank.keep("lse", std::move(made.lse));
+}
+
+// out wo of this rank's heads, [batch * tokens, features] in the accumulator's type.
+inline Tensor project_out(Rank& rank, const View& out) {
+  const Problem& problem = rank.problem();
+  Tensor y =
+      rank.make(accumulator_of(problem.dtype), {problem.batch * problem.q, problem.features});
   rank.device().gemm(as_matrix(out, 2), as_matrix(rank.get("wo"), 2), y,
                      {.operand = precision_of(problem).operand});
-  rank.keep("q", std::move(q));
-  rank.keep("k", std::move(k));
-  rank.keep("v", std::move(v));
-  rank.keep("out", std::move(out));
-  rank.keep("lse", std::move(lse));
+  return y;
+}
+
+// The same from x, keeping what the backward pass needs.
+inline Tensor heads_forward(Rank& rank, const Heads& heads) {
+  HeadActivations made = attend_with_heads(rank, heads);
+  Tensor y = project_out(rank, made.out);
+  keep_for_backward(rank, std::move(made));
   return y;
 }
 

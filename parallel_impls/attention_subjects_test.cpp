@@ -102,6 +102,24 @@ TEST_P(AttentionSubject, DropsTheSamePairsUnderEveryPlacement) {
   }
 }
 
+TEST_P(AttentionSubject, IsRightForRotaryPositionsOfEveryKind) {
+  for (DType dtype : {DType::kF64, DType::kF32, DType::kTf32, DType::kBf16}) {
+    for (std::size_t kind = 0; kind < names_of_position_ids().size(); ++kind) {
+      Problem problem = small_problem(dtype);
+      problem.dim = 6;
+      problem.mask = {mask_named("documents"), 3, 1};
+      problem.rotary = kind == 1 ? 10000 : 10;
+      problem.positions = static_cast<PositionIds>(kind);
+      problem.position_offset = has_offset(problem.positions) ? 1000 : 0;
+      expect_right_everywhere(problem);
+      if (kind > 0) continue;
+      problem.mask = {mask_named("none")};
+      problem.edit = Edit::kHiddenNan;
+      expect_right_everywhere(problem);
+    }
+  }
+}
+
 TEST_P(AttentionSubject, IsRightForEveryHeadRatio) {
   for (auto [heads, kv_heads] : {std::pair{1, 1}, {4, 4}, {4, 1}, {9, 3}, {7, 1}}) {
     Problem problem = small_problem();
@@ -139,6 +157,7 @@ TEST_P(AttentionSubject, CostsWhatItStates) {
       Problem problem = small_problem(dtype);
       problem.mask = mask;
       problem.sink = dtype != DType::kF64;
+      problem.dim = 4, problem.rotary = problem.sink ? 10 : 0;
       everywhere(problem, [&](const Case& value) { expect_costs_as_stated(value); });
     }
   }

@@ -33,8 +33,10 @@ inline QueryBlock with_head_inputs(Rank& rank, const View& q, const Heads& heads
                                    std::vector<Chunk> chunks) {
   const Problem& problem = rank.problem();
   const bool biased = problem.bias == ScoreBias::kDense;
-  return {q, biased ? rank.get("bias") : View{}, std::move(chunks), heads,
-          problem.sink ? rank.get("sink") : View{}};
+  Tensor copy;
+  const View turned = turned_tokens(rank, Side::kQueries, positions_of(chunks), q, copy);
+  return {turned, biased ? rank.get("bias") : View{},       std::move(chunks),
+          heads,  problem.sink ? rank.get("sink") : View{}, std::move(copy)};
 }
 
 inline QueryBlock local_queries(Rank& rank, const Heads& heads, std::vector<Chunk> chunks) {
@@ -61,8 +63,10 @@ inline QueryGradients start_query_gradients(Rank& rank, const QueryBlock& querie
   return gradients;
 }
 
-inline void store_query_gradients(Rank& rank, const QueryGradients& gradients) {
-  rank.device().copy(gradients.dq, rank.get("dq"));
+inline void store_query_gradients(Rank& rank, const QueryBlock& queries,
+                                  const QueryGradients& gradients) {
+  store_turned_back(rank, Side::kQueries, positions_of(queries.chunks), gradients.dq,
+                    rank.get("dq"));
   if (gradients.dbias) rank.device().copy(gradients.dbias, rank.get("dbias"));
 }
 

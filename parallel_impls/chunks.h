@@ -41,6 +41,15 @@ inline std::vector<Chunk> every_token(Index length) {
   return owned_chunks(Layout::kContiguous, length, 1, 0);
 }
 
+// The global positions of all tokens of a block.
+inline std::vector<Index> positions_of(const std::vector<Chunk>& chunks) {
+  std::vector<Index> positions;
+  for (const Chunk& chunk : chunks) {
+    for (Index i = 0; i < chunk.count; ++i) positions.push_back(chunk.positions.at(i));
+  }
+  return positions;
+}
+
 inline Visibility visibility(const Problem& problem, Index batch, const Chunk& queries,
                              const Chunk& keys) {
   Visibility visible;

@@ -1,5 +1,6 @@
-// What attention layers whose heads are cut along "tp" have in common: a key/value head that
-// several ranks need is replicated on them, and the gradients of its weights are summed over them.
+// What tensor-parallel attention layers have in common: heads cut along "tp", the output projection
+// by rows. A key/value head that several ranks need is replicated on them; the gradients of its
+// weights take one more all-reduce.
 #pragma once
 
 #include "parallel_impls/attention_layer.h"
@@ -54,6 +55,29 @@ inline void sum_shared_heads(Rank& rank, const std::vector<Index>& shared, const
   for_each_own([&](const View& own, const View& sum) { rank.device().copy(sum, own); });
 }
 
+// From kept activations; stores every gradient.
+inline void head_parallel_backward(Rank& rank) {
+  const Heads heads = own_heads(rank);
+  const std::vector<Index> shared = shared_kv_heads(rank.problem(), rank.size("tp"));
+  const HeadsGradients shares = heads_backward(rank, heads, !shared.empty());
+  rank.along("tp").all_reduce(shares.dx);
+  sum_shared_heads(rank, shared, heads.kv, {shares.dwk, shares.dbk, shares.dwv, shares.dbv});
+  store_layer_gradients(rank, shares);
+}
+
+inline Shard head_parallel_shard(const Case& value, const TensorSpec& tensor, int rank) {
+  const Mesh& mesh = value.placement.mesh;
+  const Heads heads = heads_of(value.problem, mesh.size("tp"), mesh.coordinate(rank, "tp"));
+  Shard held = whole(tensor);
+  const std::string_view name = tensor.name;
+  const auto is = [&](std::string_view input) { return name == input || name.substr(1) == input; };
+  if (is("wq")) held[1] = indices(heads.query);
+  if (is("bq") || is("wo")) held[0] = indices(heads.query);
+  if (is("wk") || is("wv")) held[1] = indices(heads.kv);
+  if (is("bk") || is("bv")) held[0] = indices(heads.kv);
+  return held;
+}
+
 inline Cost head_parallel_cost(const Case& value, int rank) {
   const Problem& problem = value.problem;
   const Mesh& mesh = value.placement.mesh;
@@ -69,6 +93,11 @@ inline Cost head_parallel_cost(const Case& value, int rank) {
           .kv_resident_bytes = 0,
           .score_elements = visible_products(problem, every_token(problem.q),
                                              every_token(problem.kv), heads.query.count)};
+}
+
+inline std::string unsupported_head_parallel(const Case& value) {
+  const std::string reason = unsupported_layer(value.problem);
+  return reason.empty() ? foreign_axis(value.placement.mesh, {"tp"}) : reason;
 }
 
 }  // namespace shardproof

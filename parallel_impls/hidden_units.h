@@ -27,25 +27,46 @@ inline HiddenWeights own_weight_gradients(Rank& rank) {
           gated ? rank.get("dbg") : View{}, rank.get("dw2")};
 }
 
-// a w2 of these hidden units, [tokens, outputs] in the accumulator's type. Keeps z, up and a.
-inline Tensor hidden_units_forward(Rank& rank, const HiddenWeights& weights) {
+// What the backward pass needs of the forward pass besides the inputs.
+struct HiddenActivations {
+  Tensor z, up, a;  // up: empty unless gated
+};
+
+inline HiddenActivations activate_hidden_units(Rank& rank, const HiddenWeights& weights) {
   const Problem& problem = rank.problem();
   const Index hidden = weights.w1.shape[1];
   const View x = rank.get("x");
-  Tensor z = rank.make(problem.dtype, {problem.tokens, hidden});
-  Tensor a = rank.make(problem.dtype, {problem.tokens, hidden});
-  Tensor up;
-  linear(rank, x, weights.w1, weights.b1, z);
+  HiddenActivations made;
+  made.z = rank.make(problem.dtype, {problem.tokens, hidden});
+  made.a = rank.make(problem.dtype, {problem.tokens, hidden});
+  linear(rank, x, weights.w1, weights.b1, made.z);
   if (problem.gated) {
-    up = rank.make(problem.dtype, {problem.tokens, hidden});
-    linear(rank, x, weights.wg, weights.bg, up);
+    made.up = rank.make(problem.dtype, {problem.tokens, hidden});
+    linear(rank, x, weights.wg, weights.bg, made.up);
   }
-  rank.device().activate(problem.activation, z, up, a);
+  rank.device().activate(problem.activation, made.z, made.up, made.a);
+  return made;
+}
+
+inline void keep_for_backward(Rank& rank, HiddenActivations made) {
+  rank.keep("z", std::move(made.z));
+  rank.keep("up", std::move(made.up));
+  rank.keep("a", std::move(made.a));
+}
+
+// a w2 of these hidden units, [tokens, outputs] in the accumulator's type.
+inline Tensor project_hidden_units(Rank& rank, const HiddenWeights& weights, const View& a) {
+  const Problem& problem = rank.problem();
   Tensor y = rank.make(accumulator_of(problem.dtype), {problem.tokens, problem.outputs});
   rank.device().gemm(a, weights.w2, y, {.operand = precision_of(problem).operand});
-  rank.keep("z", std::move(z));
-  rank.keep("up", std::move(up));
-  rank.keep("a", std::move(a));
+  return y;
+}
+
+// The same from x. Keeps z, up and a.
+inline Tensor hidden_units_forward(Rank& rank, const HiddenWeights& weights) {
+  HiddenActivations made = activate_hidden_units(rank, weights);
+  Tensor y = project_hidden_units(rank, weights, made.a);
+  keep_for_backward(rank, std::move(made));
   return y;
 }
 

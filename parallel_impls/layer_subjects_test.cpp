@@ -157,7 +157,8 @@ TEST_P(LayerSubject, CostsWhatItStates) {
 
 INSTANTIATE_TEST_SUITE_P(All, LayerSubject,
                          testing::Values("single_attention_layer", "head_parallel_attention",
-                                         "fused_head_parallel_attention"),
+                                         "fused_head_parallel_attention",
+                                         "recomputing_head_parallel_attention"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST(FusedHeadParallelAttention, IsRightInEveryArrangementOfMemory) {

@@ -144,7 +144,7 @@ TEST_P(MlpSubject, IsRightInEveryArrangementOfMemory) {
 
 INSTANTIATE_TEST_SUITE_P(All, MlpSubject,
                          testing::Values("single_mlp", "column_row_mlp", "fused_column_row_mlp",
-                                         "resharded_column_row_mlp"),
+                                         "resharded_column_row_mlp", "recomputing_column_row_mlp"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST(FusedColumnRowMlp, GradientsLieWhereTheirUnitsAre) {
@@ -198,12 +198,14 @@ TEST(SubjectsOfPlainPlacements, RefuseViewsAndPieces) {
 }
 
 TEST(ColumnRowMlp, ReducesExactlyOnceEachWay) {
-  const Case value = case_for("column_row_mlp", small_problem(), Mesh{{{"tp", 3}}});
-  for (const RankFacts& facts : run_case(value).ranks) {
-    const auto sums = traffic_of(facts.traffic);
-    EXPECT_EQ(sums.size(), 2u);
-    EXPECT_EQ(sums.at("forward all_reduce tp"), (std::pair<Index, Index>{1, 9 * 5 * 4}));
-    EXPECT_EQ(sums.at("backward all_reduce tp"), (std::pair<Index, Index>{1, 9 * 7 * 4}));
+  for (const char* subject : {"column_row_mlp", "recomputing_column_row_mlp"}) {
+    const Case value = case_for(subject, small_problem(), Mesh{{{"tp", 3}}});
+    for (const RankFacts& facts : run_case(value).ranks) {
+      const auto sums = traffic_of(facts.traffic);
+      EXPECT_EQ(sums.size(), 2u);
+      EXPECT_EQ(sums.at("forward all_reduce tp"), (std::pair<Index, Index>{1, 9 * 5 * 4}));
+      EXPECT_EQ(sums.at("backward all_reduce tp"), (std::pair<Index, Index>{1, 9 * 7 * 4}));
+    }
   }
 }
 

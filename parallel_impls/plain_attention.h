@@ -72,6 +72,22 @@ inline void plain_row(const Problem& problem, Tensors& t, Index b, Index h, Inde
   }
 }
 
+// Turns a tensor [batch, tokens, heads, dim] by rotary positions, in the direction of `sign`.
+inline void plain_turn(const Problem& problem, Side side, double sign, Plain& tensor) {
+  const Shape& shape = tensor.shape;
+  for (Index i = 0; i < shape.elements(); i += 2) {
+    const auto at = shape.coordinates(i);
+    const auto position = static_cast<double>(rotary_position(problem, side, at[1]));
+    const double exponent = static_cast<double>(at[3]) / static_cast<double>(problem.dim);
+    const double angle = sign * position / std::pow(problem.rotary, exponent);
+    double& even = tensor.values[static_cast<std::size_t>(i)];
+    double& odd = tensor.values[static_cast<std::size_t>(i + 1)];
+    const double turned = even * std::cos(angle) - odd * std::sin(angle);
+    odd = even * std::sin(angle) + odd * std::cos(angle);
+    even = turned;
+  }
+}
+
 // Adds outputs and gradients to `t`, which holds q, k, v, (bias, sink,) dout and dlse.
 inline void plain_attention(const Problem& problem, Tensors& t) {
   t["out"] = Plain(t["dout"].shape);
@@ -79,11 +95,18 @@ inline void plain_attention(const Problem& problem, Tensors& t) {
   for (const char* name : {"q", "k", "v", "bias", "sink"}) {
     t[std::string("d") + name] = Plain(t[name].shape);
   }
+  const auto turn = [&](double sign, const char* q, const char* k) {
+    if (problem.rotary == 0) return;
+    plain_turn(problem, Side::kQueries, sign, t[q]);
+    plain_turn(problem, Side::kKeys, sign, t[k]);
+  };
+  turn(1, "q", "k");
   for (Index b = 0; b < problem.batch; ++b) {
     for (Index h = 0; h < problem.heads; ++h) {
       for (Index i = 0; i < problem.q; ++i) plain_row(problem, t, b, h, i);
     }
   }
+  turn(-1, "dq", "dk");
 }
 
 inline Tensors expected_attention(const Problem& problem) {

@@ -31,4 +31,15 @@ inline Precision precision_of(const Problem& problem) {
   };
 }
 
+// q and k that rotary positions turned, as kernels keep them in registers: not rounded to 16 bits.
+inline DType turned_type(const Problem& problem) {
+  return is_16_bit(problem.dtype) ? accumulator_of(problem.dtype) : problem.dtype;
+}
+
+inline Precision attention_precision(const Problem& problem) {
+  Precision precision = precision_of(problem);
+  precision.middle = turned_type(problem);
+  return precision;
+}
+
 }  // namespace shardproof

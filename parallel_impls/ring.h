@@ -46,6 +46,13 @@ inline Shard ring_shard(const Case& value, const TensorSpec& tensor, int rank) {
                          owned_positions(value.placement.layout, value.problem.kv, ranks, mine));
 }
 
+// Stores the complete gradients of this rank's block.
+inline void store_key_gradients(Rank& rank, const View& dk, const View& dv) {
+  const auto tokens = owned_keys(rank.running(), rank.size("cp"), rank.coordinate("cp"));
+  store_turned_back(rank, Side::kKeys, tokens, dk, rank.get("dk"));
+  rank.device().copy(dv, rank.get("dv"));
+}
+
 // The shape of `tensor` [batch, tokens, kv heads, n] with the tokens of block `owner`.
 inline Shape block_shape(Rank& rank, const View& tensor, int owner) {
   Shape shape = tensor.shape;
@@ -196,7 +203,7 @@ inline TravellingGradients::Home ring_backward(Rank& rank, const QueryBlock& que
   const QueryGradients gradients = start_query_gradients(rank, queries);
   auto home =
       ring_backward(rank, queries, rank.get("k"), rank.get("v"), local_upstream(rank), gradients);
-  store_query_gradients(rank, gradients);
+  store_query_gradients(rank, queries, gradients);
   return home;
 }
 

@@ -11,8 +11,7 @@ void forward(Rank& rank) { ring_forward(rank, own_queries(rank)); }
 
 void backward(Rank& rank) {
   const auto home = ring_backward(rank, own_queries(rank));
-  rank.device().copy(home.dk, rank.get("dk"));
-  rank.device().copy(home.dv, rank.get("dv"));
+  store_key_gradients(rank, home.dk, home.dv);
 }
 
 Cost cost(const Case& value, int rank) {

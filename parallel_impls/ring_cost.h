@@ -79,7 +79,7 @@ inline int ring_rescales(const Case& value, int ring_size) {
 inline Contract ring_contract(const Case& value, int ring_size, int tensor_parts) {
   const Problem& problem = value.problem;
   Contract contract;
-  contract.precision = precision_of(problem);
+  contract.precision = attention_precision(problem);
   contract.precision.rescales = ring_rescales(value, ring_size);
   for (int owner = 0; owner < ring_size; ++owner) {
     contract.partitions.queries.push_back(

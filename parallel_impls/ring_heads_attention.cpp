@@ -32,8 +32,7 @@ void backward(Rank& rank) {
   const auto home = ring_backward(rank, queries);
   sum_shared_heads(rank, queries.heads.kv, home.dk);
   sum_shared_heads(rank, queries.heads.kv, home.dv);
-  rank.device().copy(home.dk, rank.get("dk"));
-  rank.device().copy(home.dv, rank.get("dv"));
+  store_key_gradients(rank, home.dk, home.dv);
 }
 
 Cost cost(const Case& value, int rank) {

@@ -29,15 +29,15 @@ void backward(Rank& rank) {
   const Tensor dv = make_zeros(rank, keys.v.shape);
   const Upstream upstream = local_upstream(rank);
   attend_backward(rank, queries, keys, upstream, gradients.with(dk, dv));
-  store_query_gradients(rank, gradients);
+  store_query_gradients(rank, queries, gradients);
   store_sink_gradients(rank, queries, upstream, {});
-  rank.device().copy(dk, rank.get("dk"));
+  store_turned_back(rank, Side::kKeys, positions_of(keys.chunks), dk, rank.get("dk"));
   rank.device().copy(dv, rank.get("dv"));
 }
 
 Contract contract(const Case& value) {
   const Problem& problem = value.problem;
-  return {.precision = precision_of(problem),
+  return {.precision = attention_precision(problem),
           .partitions = {.queries = even_partition(problem.q, 1),
                          .keys = even_partition(problem.kv, 1),
                          .summed = even_partition(problem.heads, 1)}};

@@ -20,8 +20,6 @@ struct UlyssesGroup {
   std::vector<Chunk> keys;
 };
 
-enum class Side { kQueries, kKeys };
-
 inline Index tokens_in(const std::vector<Chunk>& chunks) {
   return chunks.empty() ? 0 : chunks.back().first + chunks.back().count;
 }
@@ -32,6 +30,15 @@ inline Index tokens_on(Side side, const UlyssesGroup& group) {
 // The tokens of `member`; `positions` are places among the group's tokens.
 inline std::vector<Chunk> places(Side side, const UlyssesGroup& group, int member) {
   return owned_chunks(group.layout, tokens_on(side, group), group.size, member);
+}
+
+// The global positions of this rank's tokens.
+inline std::vector<Index> own_positions(Side side, const UlyssesGroup& group) {
+  const std::vector<Index> all = positions_of(side == Side::kQueries ? group.queries : group.keys);
+  std::vector<Index> own =
+      owned_positions(group.layout, tokens_on(side, group), group.size, group.mine);
+  for (Index& position : own) position = all[static_cast<std::size_t>(position)];
+  return own;
 }
 
 inline Range heads_on(Side side, const Problem& problem, const UlyssesGroup& group, int member) {
@@ -151,6 +158,14 @@ void ulysses_forward(Rank& rank, const UlyssesGroup& group, Attention&& attentio
   rank.keep("lse", std::move(lse));
 }
 
+// dq or dk of this rank's tokens: what is turned back are the sums.
+inline void gradients_to_tokens(Rank& rank, const HeadExchange& exchange, Side side,
+                                const UlyssesGroup& group, const View& whole, const View& part) {
+  const Tensor sum = make_zeros(rank, part.shape);
+  exchange.to_tokens(side, whole, sum);
+  store_turned_back(rank, side, own_positions(side, group), sum, part);
+}
+
 struct KeyGradients {
   Tensor dk, dv;
 };
@@ -168,8 +183,8 @@ void ulysses_backward(Rank& rank, const UlyssesGroup& group, Attention&& attenti
       upstream_of(rank, dout, rank.kept("out"), turned(dlse), rank.kept("lse"));
   const QueryGradients gradients = start_query_gradients(rank, queries);
   const KeyGradients sums = attention(queries, keys, upstream, gradients);
-  exchange.to_tokens(Side::kQueries, gradients.dq, rank.get("dq"));
-  exchange.to_tokens(Side::kKeys, sums.dk, rank.get("dk"));
+  gradients_to_tokens(rank, exchange, Side::kQueries, group, gradients.dq, rank.get("dq"));
+  gradients_to_tokens(rank, exchange, Side::kKeys, group, sums.dk, rank.get("dk"));
   exchange.to_tokens(Side::kKeys, sums.dv, rank.get("dv"));
   if (gradients.dbias) rank.device().copy(gradients.dbias, rank.get("dbias"));
 }

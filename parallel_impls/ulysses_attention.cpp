@@ -40,7 +40,7 @@ void backward(Rank& rank) {
 
 Contract contract(const Case& value) {
   const Problem& problem = value.problem;
-  return {.precision = precision_of(problem),
+  return {.precision = attention_precision(problem),
           .partitions = {.queries = even_partition(problem.q, 1),
                          .keys = even_partition(problem.kv, 1),
                          .summed = even_partition(problem.heads, value.placement.mesh.size("cp"))}};

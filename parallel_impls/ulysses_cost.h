@@ -6,23 +6,6 @@
 
 namespace shardproof {
 
-inline std::vector<Index> positions_of(const std::vector<Chunk>& chunks) {
-  std::vector<Index> positions;
-  for (const Chunk& chunk : chunks) {
-    for (Index i = 0; i < chunk.count; ++i) positions.push_back(chunk.positions.at(i));
-  }
-  return positions;
-}
-
-// The global positions of this rank's tokens.
-inline std::vector<Index> own_positions(Side side, const UlyssesGroup& group) {
-  const std::vector<Index> all = positions_of(side == Side::kQueries ? group.queries : group.keys);
-  std::vector<Index> own =
-      owned_positions(group.layout, tokens_on(side, group), group.size, group.mine);
-  for (Index& position : own) position = all[static_cast<std::size_t>(position)];
-  return own;
-}
-
 // All heads of this rank's tokens; of biases and sinks, which are never moved, what this rank's
 // heads need.
 inline Shard ulysses_shard(const Problem& problem, const TensorSpec& tensor,

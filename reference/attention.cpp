@@ -14,9 +14,9 @@
 namespace shardproof {
 namespace {
 
-constexpr std::array<std::string_view, 15> kKeys{"batch",   "heads", "q",    "kv",    "dim",
-                                                 "mask",    "bias",  "sink", "scale", "softcap",
-                                                 "dropout", "dtype", "data", "seed",  "edit"};
+constexpr std::array<std::string_view, 17> kKeys{
+    "batch",   "heads",   "q",      "kv",        "dim",   "mask", "bias", "sink", "scale",
+    "softcap", "dropout", "rotary", "positions", "dtype", "data", "seed", "edit"};
 
 DType statistics_type(const Problem& problem) { return accumulator_of(problem.dtype); }
 
@@ -62,6 +62,15 @@ void repair_mask(Problem& p) {
   }
 }
 
+bool has_documents(const Problem& p) { return p.mask.mask->document_start != nullptr; }
+
+void repair_positions(Problem& p) {
+  if (!(p.rotary >= 1 && p.rotary < 1e30) || p.dim % 2 != 0) p.rotary = 0;
+  const bool lost = p.positions == PositionIds::kDocuments && !has_documents(p);
+  if (p.rotary == 0 || lost) p.positions = PositionIds::kArange;
+  p.position_offset = has_offset(p.positions) ? std::max<Index>(p.position_offset, 0) : 0;
+}
+
 void repair(Problem& p) {
   for (Index* length : {&p.batch, &p.q, &p.kv}) *length = std::max<Index>(*length, 0);
   for (Index* extent : {&p.heads, &p.kv_heads, &p.dim, &p.dim_v}) {
@@ -74,6 +83,7 @@ void repair(Problem& p) {
   if (!(p.scale > 0 && p.scale < 1e30)) p.scale = 0;
   if (!(p.softcap > 0 && p.softcap < 1e30)) p.softcap = 0;
   if (!(p.dropout > 0 && p.dropout < 1)) p.dropout = 0;
+  repair_positions(p);
   repair_edit(p, tensors(p));
 }
 
@@ -90,6 +100,22 @@ std::string broken_mask(const Problem& p) {
       return fmt::format("mask={}: {}={} must lie in {}..{}", p.mask.text(), parameters[i].name,
                          values[i], parameters[i].minimum, maximum);
     }
+  }
+  return "";
+}
+
+std::string broken_positions(const Problem& p) {
+  if (p.rotary == 0) {
+    return p.positions == PositionIds::kArange ? "" : "positions are for rotary alone";
+  }
+  if (!(p.rotary >= 1 && p.rotary < 1e30)) {
+    return fmt::format("rotary={} must be at least 1, or 0 for none", p.rotary);
+  }
+  if (p.dim % 2 != 0) {
+    return fmt::format("dim={} must be even: rotary turns pairs of elements", p.dim);
+  }
+  if (p.positions == PositionIds::kDocuments && !has_documents(p)) {
+    return fmt::format("positions=documents, but mask={} has no documents", p.mask.text());
   }
   return "";
 }
@@ -115,8 +141,10 @@ std::string broken_rule(const Problem& p) {
   if (!(p.dropout >= 0 && p.dropout < 1)) {
     return fmt::format("dropout={} must lie between 0 and 1, or be 0 for none", p.dropout);
   }
-  const std::string mask = broken_mask(p);
-  return mask.empty() ? broken_edit(p, tensors(p)) : mask;
+  for (const std::string& rule : {broken_mask(p), broken_positions(p)}) {
+    if (!rule.empty()) return rule;
+  }
+  return broken_edit(p, tensors(p));
 }
 
 template <class T>
@@ -228,7 +256,8 @@ double work(const Problem& p) {
 const Operator& attention_operator() {
   static const Operator op{
       .name = "attention",
-      .summary = "softmax attention with grouped heads, masks, bias, sinks, softcap, dropout",
+      .summary =
+          "softmax attention with grouped heads, masks, bias, sinks, softcap, dropout, rotary",
       .keys = kKeys,
       .tensors = tensors,
       .repair = repair,

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "harness/model/require.h"
 #include "reference/attention_pass.h"
 #include "reference/attention_product.h"
+#include "reference/attention_rotary.h"
 
 namespace shardproof {
 namespace {
@@ -32,13 +34,14 @@ BoundContext::BoundContext(const Problem& p, const AttentionPlan& order,
       worst(need_worst || p.q * p.kv <= kManyPairs),
       coherent(units.operand.exists() || input_errors.any()),
       merged(contract.precision.merge_blocks && order.keys.blocks() + (p.sink ? 1 : 0) > 1),
-      // The last rounding is the output's own where the types are the same.
-      ring_keys(
-          units.kv_gradient.exists() &&
-          (order.queries.blocks() > 1 || narrowing(precision.io, precision.kv_gradient).exists())),
-      ring_queries(
-          units.query_gradient.exists() &&
-          (order.keys.blocks() > 1 || narrowing(precision.io, precision.query_gradient).exists())),
+      // The last rounding is the output's own where the types are the same, unless it is turned
+      // back in between.
+      ring_keys(units.kv_gradient.exists() &&
+                (order.queries.blocks() > 1 || p.rotary > 0 ||
+                 narrowing(precision.io, precision.kv_gradient).exists())),
+      ring_queries(units.query_gradient.exists() &&
+                   (order.keys.blocks() > 1 || p.rotary > 0 ||
+                    narrowing(precision.io, precision.query_gradient).exists())),
       scale(effective_scale(p)),
       softcap(effective_softcap(p)),
       dropout(p.dropout > 0),
@@ -216,12 +219,19 @@ void AttentionBounder::finish(const AttentionValues<double>& values) {
 AttentionResult attention_bounds(const Problem& problem, const AttentionInputs<double>& inputs,
                                  const AttentionInputErrors& errors, const Contract& contract,
                                  bool need_worst) {
+  require(problem.rotary == 0 || !errors.any(), "what rotary positions turn is exact");
   const AttentionPlan plan(problem, contract.partitions);
-  const BoundContext context(problem, plan, errors, contract, need_worst);
+  const TurnedInputs<double> turned(problem, inputs);
+  const TurnedErrors turning(problem, inputs, contract.precision);
+  const AttentionInputErrors turned_errors{turning.q, turning.k, {}, {}};
+  const BoundContext context(problem, plan, problem.rotary == 0 ? errors : turned_errors, contract,
+                             need_worst);
   AttentionResult result;
   AttentionBounder bounder(context, result.bounds);
-  result.values = attention_pass(problem, plan, inputs, bounder);
+  result.values = attention_pass(problem, plan, turned.view(), bounder);
   bounder.finish(result.values);
+  turn_back(problem, contract.precision, result.values, result.bounds);
+  turn_back(problem, result.values);
   return result;
 }
 

@@ -75,6 +75,7 @@ RandomCase case_for(EmulatedFault fault, std::uint64_t seed, DType dtype) {
   p.bias = ScoreBias::kNone;
   p.sink = fault == EmulatedFault::kSinkInEveryBlock;
   p.dropout = 0;
+  p.rotary = 0;
   p.mask = {mask_named("causal"), 0, 0};
   do {
     c.contract = random_contract(draw, p);
@@ -243,6 +244,7 @@ TEST(AttentionBound, CoversErrorsThatOperandsAlreadyCarry) {
     p.bias = ScoreBias::kNone;
     p.sink = false;
     p.dropout = 0;
+    p.rotary = 0;
     Draw draw(seed);
     c.contract = random_contract(draw, p);
     c.contract.precision.operand = DType::kF32;

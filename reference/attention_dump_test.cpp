@@ -47,8 +47,8 @@ void write_header(std::ostream& to, const RandomCase& c) {
   write_blocks(to, "keys", c.contract.partitions.keys);
 }
 
-// The prototype knows one key/value head, no dlse, no sink, no dropout, and f32 as the softmax's
-// type.
+// The prototype knows one key/value head, no dlse, no sink, no dropout, no rotary positions, and
+// f32 as the softmax's type.
 RandomCase prototype_case(std::uint64_t seed) {
   RandomCase c = random_case(seed, 60);
   Problem& p = c.problem;
@@ -62,6 +62,7 @@ RandomCase prototype_case(std::uint64_t seed) {
   p.edit = Edit::kNone;
   p.sink = false;
   p.dropout = 0;
+  p.rotary = 0;
   if (p.dtype == DType::kF64) p.dtype = DType::kF32;
   p.op->repair(p);
   c.contract = random_contract(draw, p);

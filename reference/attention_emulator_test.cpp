@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "reference/attention_emulator_forward.h"
+#include "reference/attention_emulator_rotary.h"
 
 namespace shardproof {
 namespace {
@@ -31,6 +32,12 @@ class Emulator : private EmulatedForward<Real> {
       }
       for (Index g = 0; g < p_.kv_heads; ++g) backward(b, g);
       for (Index h = 0; h < p_.heads && p_.sink; ++h) add_sink_gradient(b, h);
+    }
+    if (p_.rotary > 0) {
+      const bool fused = (how_.seed & 4) != 0;
+      const DType sums = precision_.accumulator;
+      emulate_turning<Real>(p_, Side::kQueries, sums, fused, true, result_["dq"]);
+      emulate_turning<Real>(p_, Side::kKeys, sums, fused, true, result_["dk"]);
     }
     for (const char* name : {"out", "dq", "dk", "dv", "dbias", "dsink"}) {
       for (double& value : result_[name]) value = round_to(precision_.io, value);
@@ -184,10 +191,14 @@ class Emulator : private EmulatedForward<Real> {
 
 NamedTensors emulate_attention(const Problem& problem, const NamedTensors& inputs,
                                const Contract& contract, const Emulation& how) {
+  const DType stored = contract.precision.middle;
+  const bool fused = (how.seed & 8) != 0;
   if (contract.precision.accumulator == DType::kF64) {
-    return Emulator<double>(problem, inputs, contract, how).run();
+    const auto turned = emulated_turned_inputs<double>(problem, inputs, stored, fused);
+    return Emulator<double>(problem, turned, contract, how).run();
   }
-  return Emulator<float>(problem, inputs, contract, how).run();
+  const auto turned = emulated_turned_inputs<float>(problem, inputs, stored, fused);
+  return Emulator<float>(problem, turned, contract, how).run();
 }
 
 }  // namespace shardproof

@@ -38,10 +38,11 @@ std::vector<Problem> problems() {
 void write(std::ostream& to, const Problem& p) {
   to << fmt::format(
       "problem batch={} heads={} kv_heads={} q={} kv={} dim={} dim_v={} mask={} a={} b={} seed={} "
-      "bias={} sink={} scale={} softcap={} dropout={}\n",
+      "bias={} sink={} scale={} softcap={} dropout={} rotary={} positions={} offset={}\n",
       p.batch, p.heads, p.kv_heads, p.q, p.kv, p.dim, p.dim_v, p.mask.mask->name, p.mask.a,
       p.mask.b, p.seed, names_of_score_bias()[static_cast<std::size_t>(p.bias)], p.sink ? 1 : 0,
-      p.scale, p.softcap, p.dropout);
+      p.scale, p.softcap, p.dropout, p.rotary,
+      names_of_position_ids()[static_cast<std::size_t>(p.positions)], p.position_offset);
   for (const auto& [name, values] : inputs_of(p)) {
     to << "tensor " << name << "\n";
     for (double value : values) to << fmt::format("{:.17g} ", value);

@@ -202,7 +202,7 @@ class KeyBound {
                 facts_.queries_multiplicity);
     }
     bound.add(units_.elementwise.eta * (count * largest + 2) +
-              units_.operand.eta * count * (largest + 1));
+              units_.operand.eta * count * (context_.factor + largest));
     add_common(bound, sums, i, count, absolute, sums.products[i], dv, 1);
     return bound.scaled(keys_.recomputed);
   }

@@ -177,8 +177,9 @@ class OutBound {
     }
 
     Family others;
+    // Dropout's factor multiplies what underflows of v and of P alike.
     others.common += units_.elementwise.eta * (sums.count * largest_v + 2) +
-                     units_.operand.eta * (sums.count + largest_v * sums.count);
+                     units_.operand.eta * sums.count * (context_.factor + largest_v);
     if (errors_.probability_underflows) others.common += underflow_[i];
     bound.add(others.common);
     const Family operand = rounding_of_terms(units_.operand, absolute, products_[i], out);

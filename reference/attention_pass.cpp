@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "reference/attention_rotary.h"
 #include "reference/eight.h"
 
 namespace shardproof {
@@ -79,7 +80,11 @@ void scatter_group(const Problem& problem, const AttentionPlan& plan, const KeyG
 
 template <class T>
 AttentionValues<T> attention_values(const Problem& problem, const AttentionInputs<T>& inputs) {
-  return attention_pass(problem, AttentionPlan(problem, {}), inputs, NoVisitor{});
+  const TurnedInputs<T> turned(problem, inputs);
+  AttentionValues<T> values =
+      attention_pass(problem, AttentionPlan(problem, {}), turned.view(), NoVisitor{});
+  turn_back(problem, values);
+  return values;
 }
 
 template AttentionValues<double> empty_values(const Problem&);

@@ -64,6 +64,13 @@ Problem random_problem(Draw& draw, Index most_tokens) {
       draw.chance(30) ? 0 : draw.between(0, static_cast<Index>(names_of_recipe().size()) - 1));
   p.seed = draw.bits() % 100000;
   p.edit = draw.chance(20) ? Edit::kHiddenNan : Edit::kNone;
+  if (draw.chance(50)) {
+    p.rotary = draw.chance(50) ? 10000 : 10;
+    p.dim += p.dim % 2;
+    p.positions = static_cast<PositionIds>(
+        draw.between(0, static_cast<Index>(names_of_position_ids().size()) - 1));
+    p.position_offset = draw.between(0, draw.chance(50) ? 10 : 100000);
+  }
   attention_operator().repair(p);
   return p;
 }
@@ -94,6 +101,7 @@ Contract random_contract(Draw& draw, const Problem& problem) {
   const Layout layout = draw.from(all_layouts());
   contract.partitions.queries = partition(layout, problem.q, ranks);
   contract.partitions.keys = partition(layout, problem.kv, ranks);
+  if (io != DType::kF64 && io != DType::kF32 && draw.chance(60)) precision.middle = io;
   return contract;
 }
 

@@ -73,6 +73,50 @@ def kept_keys(problem, batch, head, query, keys):
     return (draws >= dropout) / (1 - dropout)
 
 
+def turned(problem, tensor, offset):
+    """Rotary positions: complex numbers [batch, token, head, pair], each turned by its angle."""
+    tokens, dim = tensor.shape[1], tensor.shape[3]
+    position = np.arange(tokens)
+    if problem["positions"] in ("offset", "cached"):
+        position = position + offset
+    if problem["positions"] == "documents":
+        of = documents(problem["a"], tokens)
+        position = position - np.searchsorted(of, of)
+    if problem["positions"] == "permuted":
+        position = position // 8 * 8 + np.array([5, 4, 7, 6, 1, 0, 3, 2])[position % 8]
+    frequency = problem["rotary"] ** (-np.arange(0, dim, 2) / dim)
+    angle = np.outer(position, frequency)[None, :, None, :]
+    pairs = (tensor[..., 0::2] + 1j * tensor[..., 1::2]) * np.exp(1j * angle)
+    result = np.empty(tensor.shape)
+    result[..., 0::2], result[..., 1::2] = pairs.real, pairs.imag
+    return result
+
+
+def turn_gradient(problem, gradient, offset):
+    """The gradient of the input of turned(), a linear map: its transpose, column by column."""
+    dim = gradient.shape[3]
+    result = np.empty(gradient.shape)
+    for d in range(dim):
+        unit = np.zeros(gradient.shape)
+        unit[..., d] = 1
+        result[..., d] = (gradient * turned(problem, unit, offset)).sum(axis=-1)
+    return result
+
+
+def rotary_attention(problem, t):
+    if not problem["rotary"]:
+        return attention(problem, t)
+    query_offset = problem["offset"]
+    key_offset = query_offset if problem["positions"] == "offset" else 0
+    inner = dict(t)
+    inner["q"] = turned(problem, t["q"], query_offset)
+    inner["k"] = turned(problem, t["k"], key_offset)
+    results = attention(problem, inner)
+    results["dq"] = turn_gradient(problem, results["dq"], query_offset)
+    results["dk"] = turn_gradient(problem, results["dk"], key_offset)
+    return results
+
+
 def to_bf16(value):
     bits = int(np.float32(value).view(np.uint32))
     bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
@@ -153,9 +197,9 @@ def parse_problem(line):
     problem = {}
     for entry in line.split()[1:]:
         key, value = entry.split("=")
-        if key in ("mask", "bias"):
+        if key in ("mask", "bias", "positions"):
             problem[key] = value
-        elif key in ("scale", "softcap", "dropout"):
+        elif key in ("scale", "softcap", "dropout", "rotary"):
             problem[key] = float(value)
         else:
             problem[key] = int(value)
@@ -182,7 +226,7 @@ def main():
     with open(sys.argv[2], "w") as results:
         for problem, tensors in read_problems(sys.argv[1]):
             results.write("problem\n")
-            for name, values in attention(problem, tensors).items():
+            for name, values in rotary_attention(problem, tensors).items():
                 text = " ".join("%.17g" % value for value in values.ravel())
                 results.write("tensor %s\n%s\n" % (name, text))
 

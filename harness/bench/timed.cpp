@@ -82,6 +82,9 @@ class TimedDevice : public Device {
                        const View& gradient, const View& cap_slope) override {
     timed(&Device::score_gradients, probability, delta, rounding, gradient, cap_slope);
   }
+  void rotate(const Rotation& how, const View& from, const View& to) override {
+    timed(&Device::rotate, how, from, to);
+  }
   void activate(Activation activation, const View& z, const View& up, const View& a) override {
     timed(&Device::activate, activation, z, up, a);
   }

@@ -35,6 +35,7 @@ class CpuDevice final : public Device {
   void score_gradients(const View& probability, const View& delta, DType rounding,
                        const View& gradient, const View& cap_slope) override;
   void drop(const Dropout& rule, const View& weights) override;
+  void rotate(const Rotation& how, const View& from, const View& to) override;
 
   void activate(Activation activation, const View& z, const View& up, const View& a) override;
   void activate_backward(Activation activation, const View& z, const View& up, const View& da,

@@ -5,12 +5,11 @@ namespace {
 
 // Documents are packed one after another; document d is length + d mod 3 tokens long, so that
 // boundaries fall on no regular grid.
-Index document_of(Index length, Index position) {
-  const Index cycle = 3 * length + 3;
-  const Index document = position / cycle * 3;
-  const Index within = position % cycle;
-  if (within < length) return document;
-  return document + (within < 2 * length + 1 ? 1 : 2);
+Index document_start(const MaskArguments& m, Index position) {
+  const Index within = position % (3 * m.a + 3);
+  const Index cycle = position - within;
+  if (within < m.a) return cycle;
+  return cycle + (within < 2 * m.a + 1 ? m.a : 2 * m.a + 1);
 }
 
 }  // namespace
@@ -25,7 +24,7 @@ const Mask& documents_mask() {
                      {"causal", 0, [](Index, Index) { return Index{1}; }}},
       .visible =
           [](const MaskArguments& m, Index, Index query, Index key) {
-            return document_of(m.a, query) == document_of(m.a, key) && (m.b == 0 || key <= query);
+            return document_start(m, query) == document_start(m, key) && (m.b == 0 || key <= query);
           },
       .picture_arguments = {.queries = 6, .keys = 6, .a = 1, .b = 1},
       .picture =
@@ -35,6 +34,7 @@ const Mask& documents_mask() {
           "...#..\n"
           "...##.\n"
           "...###\n",
+      .document_start = document_start,
   };
   return mask;
 }

@@ -195,6 +195,27 @@ TEST(CaseText, AnImpossibleEditIsAnError) {
   EXPECT_EQ(parse(changed("seed=1f3a", "seed=1f3a edit=from:3")).problem.edit_at, 3);
 }
 
+TEST(CaseText, RotaryPositionsAreReadAndNeedEvenDims) {
+  const std::string text = changed("dtype=bf16", "rotary=10000 positions=cached:7 dtype=bf16");
+  const Problem problem = parse(text).problem;
+  EXPECT_EQ(problem.rotary, 10000);
+  EXPECT_EQ(problem.positions, PositionIds::kCached);
+  EXPECT_EQ(problem.position_offset, 7);
+  EXPECT_EQ(to_text(parse(text)), text);
+  const auto with = [](const std::string& keys) {
+    return changed("dtype=bf16", keys + " dtype=bf16");
+  };
+  EXPECT_EQ(parse(with("rotary=10")).problem.positions, PositionIds::kArange);
+  for (const char* positions :
+       {"cached", "offset:", "offset:-1", "arange:1", "permuted:3", "last"}) {
+    expect_complaint(with(std::string("rotary=10 positions=") + positions), {"'positions'"});
+  }
+  expect_complaint(with("rotary=0.5"), {"rotary=0.5", "at least 1"});
+  expect_complaint(with("positions=permuted"), {"rotary"});
+  expect_complaint(with("rotary=10 positions=documents"), {"documents", "window:5,0"});
+  expect_complaint(changed("dim=16/8", "dim=15/8 rotary=10"), {"dim=15", "even"});
+}
+
 TEST(CaseText, APartThatIsMissingOrTooMuchIsNamed) {
   expect_complaint("", {"|"});
   expect_complaint(changed(" | ", " "), {"'|'"});

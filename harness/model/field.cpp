@@ -15,6 +15,7 @@ constexpr std::array<double, 3> kEpsilons{1e-5, 1e-6, 1e-2};
 constexpr std::array<double, 4> kScales{0, 1, 0.3, 0.0625};
 constexpr std::array<double, 3> kSoftcaps{0, 30, 2.5};
 constexpr std::array<double, 3> kDropouts{0, 0.1, 0.5};
+constexpr std::array<double, 3> kRotaries{0, 10000, 10};
 constexpr std::array<double, 4> kSmoothings{0, 0.1, 0.5, 1};
 constexpr std::array<double, 4> kIgnored{0, 0.2, 0.9, 1};
 constexpr std::array<double, 4> kMaxNorms{0, 1, 0.01, 50};
@@ -222,6 +223,9 @@ std::span<const Field> all_fields() {
       listed<&Problem::scale, kScales>("scale"),
       listed<&Problem::softcap, kSoftcaps>("softcap"),
       listed<&Problem::dropout, kDropouts>("dropout"),
+      listed<&Problem::rotary, kRotaries>("rotary"),
+      choice<&Problem::positions, names_of_position_ids>("positions"),
+      number<&Problem::position_offset, 1000, 100000>("positions.offset", "positions", 0, 0),
       choice<&Problem::activation, names_of_activation>("activation"),
       choice<&Problem::norm, names_of_norm>("norm"),
       listed<&Problem::epsilon, kEpsilons>("epsilon"),

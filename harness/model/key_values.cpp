@@ -70,6 +70,24 @@ std::size_t parse_name(std::string_view text, std::span<const std::string_view> 
   return static_cast<std::size_t>(found - names.begin());
 }
 
+std::string print_numbered(const NumberedName& value, std::span<const std::string_view> names,
+                           bool (*takes_number)(std::size_t)) {
+  const std::string name(names[value.name]);
+  return takes_number(value.name) ? fmt::format("{}:{}", name, value.number) : name;
+}
+
+NumberedName parse_numbered(std::string_view text, std::span<const std::string_view> names,
+                            bool (*takes_number)(std::size_t)) {
+  const auto colon = text.find(':');
+  const std::size_t name = parse_name(text.substr(0, colon), names);
+  const bool numbered = takes_number(name);
+  if (numbered != (colon != std::string_view::npos)) {
+    throw Error(fmt::format("'{}' must {} a position, as {}:3 has", text,
+                            numbered ? "have" : "not have", numbered ? names[name] : "from"));
+  }
+  return {name, numbered ? parse_index(text.substr(colon + 1)) : 0};
+}
+
 MaskChoice parse_mask(std::string_view text, std::span<const Mask* const> masks) {
   const auto colon = text.find(':');
   std::vector<std::string_view> names;

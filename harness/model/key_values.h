@@ -22,6 +22,16 @@ std::size_t parse_name(std::string_view text, std::span<const std::string_view> 
 MaskChoice parse_mask(std::string_view text, std::span<const Mask* const> masks);
 Mesh parse_mesh(std::string_view text);
 
+// "from:3": one of `names`, with a number where takes_number(its index) says so.
+struct NumberedName {
+  std::size_t name = 0;
+  Index number = 0;
+};
+std::string print_numbered(const NumberedName& value, std::span<const std::string_view> names,
+                           bool (*takes_number)(std::size_t));
+NumberedName parse_numbered(std::string_view text, std::span<const std::string_view> names,
+                            bool (*takes_number)(std::size_t));
+
 // "4/2"; "4" when both are the same.
 std::string print_pair(Index first, Index second);
 void parse_pair(std::string_view text, Index& first, Index& second);

@@ -10,22 +10,34 @@
 namespace shardproof {
 namespace {
 
-std::string print_edit(const Case& value) {
-  const Problem& problem = value.problem;
-  if (problem.edit == Edit::kNone) return "";
-  const std::string name(names_of_edit()[static_cast<std::size_t>(problem.edit)]);
-  return has_position(problem.edit) ? fmt::format("{}:{}", name, problem.edit_at) : name;
-}
-
-void parse_edit(std::string_view text, Case& value, const Vocabulary&) {
-  const auto colon = text.find(':');
-  value.problem.edit = static_cast<Edit>(parse_name(text.substr(0, colon), names_of_edit()));
-  const bool positioned = has_position(value.problem.edit);
-  if (positioned != (colon != std::string_view::npos)) {
-    throw Error(fmt::format("'{}' must {} a position, as from:3 has", text,
-                            positioned ? "have" : "not have"));
-  }
-  value.problem.edit_at = positioned ? parse_index(text.substr(colon + 1)) : 0;
+// A key that is one of a list of names, some of which carry a number: "from:3". Absent at the first
+// name.
+template <auto kMember, Index Problem::*kNumber, std::span<const std::string_view> (*kNames)(),
+          auto kTakesNumber>
+Key numbered_choice(std::string_view name) {
+  using Enum = std::remove_cvref_t<decltype(std::declval<Problem>().*kMember)>;
+  static constexpr auto takes_number =
+      +[](std::size_t i) { return kTakesNumber(static_cast<Enum>(i)); };
+  return {.name = name,
+          .required = false,
+          .print =
+              [](const Case& c) {
+                const auto index = static_cast<std::size_t>(c.problem.*kMember);
+                return index == 0
+                           ? std::string()
+                           : print_numbered({index, c.problem.*kNumber}, kNames(), takes_number);
+              },
+          .parse =
+              [](std::string_view text, Case& c, const Vocabulary&) {
+                const NumberedName parsed = parse_numbered(text, kNames(), takes_number);
+                c.problem.*kMember = static_cast<Enum>(parsed.name);
+                c.problem.*kNumber = parsed.number;
+              },
+          .copy =
+              [](const Problem& from, Problem& to) {
+                to.*kMember = from.*kMember;
+                to.*kNumber = from.*kNumber;
+              }};
 }
 
 std::string print_real(double value) { return value == 0 ? "" : fmt::format("{}", value); }
@@ -158,17 +170,6 @@ Key seed_key() {
           .copy = [](const Problem& from, Problem& to) { to.seed = from.seed; }};
 }
 
-Key edit_key() {
-  return {.name = "edit",
-          .required = false,
-          .print = print_edit,
-          .parse = parse_edit,
-          .copy = [](const Problem& from, Problem& to) {
-            to.edit = from.edit;
-            to.edit_at = from.edit_at;
-          }};
-}
-
 }  // namespace
 
 std::span<const Key> all_keys() {
@@ -187,6 +188,9 @@ std::span<const Key> all_keys() {
         real<&Problem::scale>("scale"),
         real<&Problem::softcap>("softcap"),
         real<&Problem::dropout>("dropout"),
+        real<&Problem::rotary>("rotary"),
+        numbered_choice<&Problem::positions, &Problem::position_offset, names_of_position_ids,
+                        has_offset>("positions"),
         number<&Problem::hidden>("hidden"),
         number<&Problem::outputs>("outputs"),
         choice<&Problem::activation, names_of_activation>("activation", true),
@@ -207,7 +211,7 @@ std::span<const Key> all_keys() {
         dtype_key(),
         choice<&Problem::data, names_of_recipe>("data", true),
         seed_key(),
-        edit_key(),
+        numbered_choice<&Problem::edit, &Problem::edit_at, names_of_edit, has_position>("edit"),
     };
     for (const Key& key : keys_of_placement()) all.push_back(key);
     return all;

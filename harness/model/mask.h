@@ -39,6 +39,10 @@ struct Mask {
   // hidden, drawn with these arguments for batch 0.
   MaskArguments picture_arguments;
   std::string_view picture;
+
+  // Of packed documents: the position at which the one begins that `position` belongs to. Null: the
+  // mask knows no documents.
+  Index (*document_start)(const MaskArguments& arguments, Index position) = nullptr;
 };
 
 // A mask together with its parameters, as a Problem carries it.

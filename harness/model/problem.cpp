@@ -9,6 +9,8 @@ namespace shardproof {
 namespace {
 
 constexpr std::array<std::string_view, 3> kBiases{"none", "alibi", "dense"};
+constexpr std::array<std::string_view, 5> kPositionIds{"arange", "offset", "cached", "documents",
+                                                       "permuted"};
 constexpr std::array<std::string_view, 4> kActivations{"relu", "gelu", "gelu_tanh", "silu"};
 constexpr std::array<std::string_view, 2> kNorms{"rms", "layer"};
 constexpr std::array<std::string_view, 6> kCollectives{"all_reduce", "all_gather", "reduce_scatter",
@@ -24,6 +26,7 @@ double as_accumulator(const Problem& problem, double value) {
 }  // namespace
 
 std::span<const std::string_view> names_of_score_bias() { return kBiases; }
+std::span<const std::string_view> names_of_position_ids() { return kPositionIds; }
 std::span<const std::string_view> names_of_activation() { return kActivations; }
 std::span<const std::string_view> names_of_norm() { return kNorms; }
 std::span<const std::string_view> names_of_collective() { return kCollectives; }
@@ -49,6 +52,32 @@ bool is_kept(std::uint64_t seed, double dropout, Index batch, Index head, Index 
     bits = mix(bits + static_cast<std::uint64_t>(coordinate) + 1);
   }
   return static_cast<double>(bits >> 11) * 0x1p-53 >= dropout;
+}
+
+bool has_offset(PositionIds positions) {
+  return positions == PositionIds::kOffset || positions == PositionIds::kCached;
+}
+
+Index rotary_position(const Problem& problem, Side side, Index token) {
+  switch (problem.positions) {
+    case PositionIds::kArange:
+      return token;
+    case PositionIds::kOffset:
+      return token + problem.position_offset;
+    case PositionIds::kCached:
+      return side == Side::kQueries ? token + problem.position_offset : token;
+    case PositionIds::kDocuments:
+      return token - problem.mask.mask->document_start(mask_arguments(problem), token);
+    case PositionIds::kPermuted:
+      return token ^ 5;
+  }
+  return token;
+}
+
+Turn rotary_turn(double base, Index dim, Index position, Index pair, DType type) {
+  const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(dim);
+  const double angle = static_cast<double>(position) * std::pow(base, exponent);
+  return {round_to(type, std::cos(angle)), round_to(type, std::sin(angle))};
 }
 
 double effective_smoothing(const Problem& problem) {

@@ -16,6 +16,15 @@ struct Operator;
 
 // What is added to the scaled score of (head, query, key).
 enum class ScoreBias { kNone, kAlibi, kDense };
+// Where tokens stand for rotary positions: token i of either side at i, unless said otherwise.
+enum class PositionIds {
+  kArange,
+  kOffset,     // all of them by position_offset further on
+  kCached,     // the queries by position_offset further on, after a cache of so many keys
+  kDocuments,  // counted from the beginning of the token's document
+  kPermuted,   // token i at i XOR 5: every eight tokens change places
+};
+enum class Side { kQueries, kKeys };
 enum class Activation { kRelu, kGelu, kGeluTanh, kSilu };
 enum class Norm { kRms, kLayer };
 enum class Collective { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kRingShift };
@@ -44,6 +53,7 @@ enum class Edit {
 };
 
 std::span<const std::string_view> names_of_score_bias();
+std::span<const std::string_view> names_of_position_ids();
 std::span<const std::string_view> names_of_activation();
 std::span<const std::string_view> names_of_norm();
 std::span<const std::string_view> names_of_collective();
@@ -66,6 +76,9 @@ struct Problem {
   double scale = 0;    // 0: 1/sqrt(dim)
   double softcap = 0;  // 0: none
   double dropout = 0;  // share of the weights P that are left out
+  double rotary = 0;   // base of the angles by which rotary positions turn q and k; 0: none
+  PositionIds positions = PositionIds::kArange;
+  Index position_offset = 0;
 
   // mlp, norm_mlp, training_step (tokens, features -> hidden -> outputs), attention_layer
   Index tokens = 1;
@@ -117,6 +130,22 @@ double dropout_factor(const Problem& problem);
 // Whether dropout keeps the weight of a pair: a function of the seed and of global positions, and
 // so the same under every placement.
 bool is_kept(std::uint64_t seed, double dropout, Index batch, Index head, Index query, Index key);
+
+// Whether these positions take position_offset.
+bool has_offset(PositionIds positions);
+
+// Where a token stands for rotary positions.
+Index rotary_position(const Problem& problem, Side side, Index token);
+
+// Rotary positions (Su et al. 2021, arXiv 2104.09864, equation 15): of a token's q and k, the
+// elements a, b = 2 pair, 2 pair + 1 become cosine a - sine b, sine a + cosine b, by the angle
+// position * base^(-2 pair / dim). The angle is formed in f64; cosine and sine, the same on both
+// sides, are rounded to `type`, the accumulator's.
+struct Turn {
+  double cosine = 1;
+  double sine = 0;
+};
+Turn rotary_turn(double base, Index dim, Index position, Index pair, DType type);
 
 // The label smoothing as both sides use it, rounded likewise.
 double effective_smoothing(const Problem& problem);

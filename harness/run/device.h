@@ -68,6 +68,13 @@ struct Dropout {
   Positions keys = {};
 };
 
+// How far rotary positions turn each pair of elements of a token (rotary_turn in problem.h).
+struct Rotation {
+  double base = 1;
+  std::vector<Index> positions;  // of each token
+  bool back = false;             // by the opposite angle: as gradients are turned
+};
+
 // The target of a token: its label has 1 - smoothing, and all `words` share the rest evenly.
 struct TargetRule {
   double smoothing = 0;
@@ -136,6 +143,9 @@ class Device {
 
   // weights [n, m]: kept elements times the factor, the others 0 whatever they hold.
   virtual void drop(const Dropout& rule, const View& weights) = 0;
+
+  // `from` [batch, tokens, heads, dim] to `to`, which may be the same, each token turned.
+  virtual void rotate(const Rotation& how, const View& from, const View& to) = 0;
 
   // a = act(z), or act(z) * up when up.data is not null. Shapes [rows, n].
   virtual void activate(Activation activation, const View& z, const View& up, const View& a) = 0;
