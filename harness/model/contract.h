@@ -32,7 +32,8 @@ struct Precision {
   DType operand = DType::kF32;  // operands are rounded to this in every product when narrower than
                                 // io (tf32); otherwise they are exact
   DType middle = DType::kF32;   // tensors between two products of one operator (z, a, dA, dZ of an
-                                // mlp; projected q, k, v and attention output of a layer)
+                                // mlp; projected q, k, v and attention output of a layer), and q
+                                // and k that rotary positions turned
   DType reduction = DType::kF32;  // of values added by an all-reduce or reduce-scatter
   bool merge_blocks = false;  // ring: normalised blocks are merged (true) or the running (maximum,
                               // normaliser, accumulator) is carried (false)
