@@ -90,8 +90,9 @@ void restrict_choice(Domain& domain, std::string_view option,
   }
   field.choices = kept;
   field.restricted = true;
+  const bool may_be_dense = std::find(kept.begin(), kept.end(), 0) != kept.end();
   std::erase_if(domain.subjects, [&](const Subject* subject) {
-    if (option == "views") return !subject->any_views;
+    if (option == "views") return !may_be_dense && !subject->any_views;
     if (field.field->placement) return !subject->uses_layout;
     const auto& operators = domain.vocabulary.operators;
     const auto op = std::find_if(operators.begin(), operators.end(),

@@ -164,6 +164,8 @@ TEST(Generate, OnlySubjectsThatTakeThemGetViewsAndPieces) {
   const Tables tables = real_tables();
   const Domain all = make_domain({}, tables);
   const Domain packed = make_domain({.views = {"packed"}}, tables);
+  EXPECT_LT(packed.subjects.size(), all.subjects.size());
+  EXPECT_EQ(make_domain({.views = {"dense"}}, tables).subjects.size(), all.subjects.size());
   const Generator generator(all, 8);
   const Generator restricted(packed, 8);
   std::set<Views> seen;
@@ -193,7 +195,8 @@ TEST(Domain, UnknownNamesAreErrorsThatListTheChoices) {
   EXPECT_EQ(error_of({.operators = {"tyo"}}), "--operator: 'tyo' is unknown; choices: toy");
   EXPECT_EQ(error_of({.layouts = {"round"}}),
             "--layout: 'round' is unknown; choices: contiguous, zigzag, striped");
-  EXPECT_NE(error_of({.views = {"odd"}}).find("none of the subjects"), std::string::npos);
+  EXPECT_NE(error_of({.views = {"odd"}}).find("packed"), std::string::npos);
+  EXPECT_NE(error_of({.views = {"packed"}}).find("none of the subjects"), std::string::npos);
   EXPECT_EQ(error_of({.size = "big"}), "--size: 'big' is unknown; choices: small, medium");
   EXPECT_EQ(error_of({.world = "moon"}), "--world: 'moon' is unknown; choices: sim");
   EXPECT_NE(error_of({.subjects = {"rihgt"}}).find("choices: right, wrong"), std::string::npos);

@@ -33,8 +33,10 @@ void* reserve() {
   void* start = mmap(nullptr, kReserved, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) {
-    throw Error(fmt::format("views=far: no {} GiB of addresses: {}; is there a limit (ulimit -v)?",
-                            kReserved >> 30, std::strerror(errno)));
+    throw Error(
+        fmt::format("views=far: no {} GiB of addresses: {}; lift the limit (ulimit -v, "
+                    "vm.overcommit_memory) or draw others (--views=dense,packed,...)",
+                    kReserved >> 30, std::strerror(errno)));
   }
   return start;
 }
