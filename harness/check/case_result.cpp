@@ -6,7 +6,7 @@
 
 #include "harness/check/compare.h"
 #include "harness/check/diagnose.h"
-#include "harness/check/pack.h"
+#include "harness/run/pack.h"
 
 namespace shardproof {
 namespace {

@@ -1,25 +1,8 @@
 #include "harness/worlds/sim_rank.h"
 
-#include <fmt/format.h>
-
-#include <stdexcept>
-
 #include "harness/worlds/sim_communicator.h"
 
 namespace shardproof {
-namespace {
-
-// Names are short: a call of memcmp costs more than the comparison.
-bool same(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i] != b[i]) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 void SimRun::end(Ending how, std::string why) {
   if (ending == Ending::kCompleted) {
     ending = how;
@@ -28,26 +11,8 @@ void SimRun::end(Ending how, std::string why) {
   scheduler.stop();
 }
 
-std::string place(const std::string& axis, Phase phase) {
-  return fmt::format("{} axis, {}", axis, phase == Phase::kForward ? "forward" : "backward");
-}
-
 SimRank::SimRank(int index, SimRun& run, Messages& messages, Collectives& collectives)
-    : index_(index), run_(run), messages_(messages), collectives_(collectives) {}
-
-SimRank::~SimRank() { clear(); }
-
-View SimRank::get(std::string_view tensor) { return find(tensor).data.view(); }
-
-std::span<const Index> SimRank::owned(std::string_view tensor, int dimension) {
-  const Shard& shard = find(tensor).part->indices;
-  if (dimension < 0 || dimension >= static_cast<int>(shard.size())) {
-    throw std::out_of_range(fmt::format("'{}' has no dimension {}", tensor, dimension));
-  }
-  return shard[static_cast<std::size_t>(dimension)];
-}
-
-Tensor SimRank::make(DType dtype, const Shape& shape) { return memory.allocate("", dtype, shape); }
+    : PlacedRank(index), run_(run), messages_(messages), collectives_(collectives) {}
 
 Communicator& SimRank::along(std::string_view axis) {
   for (auto& [name, communicator] : communicators_) {
@@ -57,46 +22,29 @@ Communicator& SimRank::along(std::string_view axis) {
   auto group = std::make_shared<SimGroup>();
   group->axis = axis;
   group->axis_index = static_cast<int>(communicators_.size());
-  group->members = {index_};
+  group->members = {index()};
   communicators_.emplace_back(
       axis, std::make_unique<SimCommunicator>(run_, messages_, collectives_, *this, group, 0));
   return *communicators_.back().second;
 }
 
 void SimRank::begin(const Case& value, Device& device, bool keep_trace) {
-  case_ = &value;
-  device_ = &device;
-  log.begin(index_, device, keep_trace);
+  PlacedRank::begin(value, device, keep_trace);
   awaited = nullptr;
   awaited_group = nullptr;
   outstanding.clear();
   postings = 0;
 }
 
-void SimRank::clear() {
-  kept_.clear();
-  tensors.clear();
-  memory.reset();
-}
-
 void SimRank::join_groups(std::vector<std::shared_ptr<SimGroup>> groups) {
   communicators_.clear();
   for (auto& group : groups) {
     std::string axis = group->axis;
-    const int position = group->position_of(index_);
+    const int position = group->position_of(index());
     communicators_.emplace_back(
         std::move(axis), std::make_unique<SimCommunicator>(run_, messages_, collectives_, *this,
                                                            std::move(group), position));
   }
-}
-
-const RankTensor& SimRank::find(std::string_view tensor) const {
-  for (const RankTensor& candidate : tensors) {
-    if (same(candidate.spec->name, tensor)) return candidate;
-  }
-  std::string names;
-  for (const RankTensor& candidate : tensors) names += fmt::format(" {}", candidate.spec->name);
-  throw std::out_of_range(fmt::format("no tensor '{}'; the operator has{}", tensor, names));
 }
 
 }  // namespace shardproof

@@ -1,5 +1,5 @@
 // SimRank: one rank of a simulated run, and SimRun: what the ranks of a run share. A rank runs on a
-// fiber; its tensors, memory and groups are reused from case to case.
+// fiber; its groups are reused from case to case.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "harness/run/world.h"
-#include "harness/worlds/rank_log.h"
+#include "harness/worlds/placed_rank.h"
 #include "harness/worlds/scheduler.h"
-#include "harness/worlds/shards.h"
 
 namespace shardproof {
 
@@ -31,40 +29,17 @@ struct SimRun {
   [[noreturn]] void end(Ending how, std::string why);
 };
 
-// The name of the phase and the axis as messages to people use them: "cp axis, forward".
-std::string place(const std::string& axis, Phase phase);
-
-// One tensor of the case as a rank sees it.
-struct RankTensor {
-  const TensorSpec* spec = nullptr;
-  const PlacedShard* part = nullptr;
-  Tensor data;
-};
-
-class SimRank final : public Rank {
+class SimRank final : public PlacedRank {
  public:
   SimRank(int index, SimRun& run, Messages& messages, Collectives& collectives);
-  ~SimRank() override;
 
-  const Case& running() const override { return *case_; }
-  int index() const override { return index_; }
-  View get(std::string_view tensor) override;
-  std::span<const Index> owned(std::string_view tensor, int dimension) override;
-  Tensor make(DType dtype, const Shape& shape) override;
-  Device& device() override { return *device_; }
   Communicator& along(std::string_view axis) override;
-  void holds_remote_kv(const View& view) override { memory.mark_received(view); }
 
-  // Before and after a case.
+  // Before a case.
   void begin(const Case& value, Device& device, bool keep_trace);
-  void clear();
 
   // The groups that the rank belongs to, one for each axis of the mesh in its order.
   void join_groups(std::vector<std::shared_ptr<SimGroup>> groups);
-
-  Memory memory;                    // outlives the tensors below
-  std::vector<RankTensor> tensors;  // in the operator's order
-  RankLog log;
 
   // What the rank waits for while it is blocked.
   const Posting* awaited = nullptr;
@@ -74,14 +49,9 @@ class SimRank final : public Rank {
   int postings = 0;                   // how many it made: their ids
 
  private:
-  const RankTensor& find(std::string_view tensor) const;
-
-  int index_;
   SimRun& run_;
   Messages& messages_;
   Collectives& collectives_;
-  const Case* case_ = nullptr;
-  Device* device_ = nullptr;
   std::vector<std::pair<std::string, std::unique_ptr<Communicator>>> communicators_;
 };
 

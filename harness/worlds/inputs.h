@@ -1,4 +1,4 @@
-// SimInputs: the whole input and upstream tensors of a problem in their storage types, made once
+// Inputs: the whole input and upstream tensors of a problem in their storage types, made once
 // per problem; ranks get their shards from them and are checked against them afterwards.
 #pragma once
 
@@ -6,11 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "harness/worlds/sim_rank.h"
+#include "harness/worlds/placed_rank.h"
 
 namespace shardproof {
 
-class SimInputs {
+class Inputs {
  public:
   // Keeps what it has when the problem is the same as before.
   void prepare(const Problem& problem);
@@ -20,10 +20,10 @@ class SimInputs {
 
   // Adds this tensor of the case to the rank: inputs filled, outputs poisoned.
   // `part` must outlive it.
-  void add_tensor(SimRank& rank, std::size_t tensor, const PlacedShard& part) const;
+  void add_tensor(PlacedRank& rank, std::size_t tensor, const PlacedShard& part) const;
 
   // Notes the first element that each rank changed of each input.
-  void find_changes(const SimRank& rank, std::vector<Finding>& findings) const;
+  void find_changes(const PlacedRank& rank, std::vector<Finding>& findings) const;
 
  private:
   std::optional<Problem> problem_;

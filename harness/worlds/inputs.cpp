@@ -1,4 +1,4 @@
-#include "harness/worlds/sim_inputs.h"
+#include "harness/worlds/inputs.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ bool is_input(const TensorSpec& spec) {
   return spec.kind == TensorKind::kInput || spec.kind == TensorKind::kUpstream;
 }
 
-void SimInputs::prepare(const Problem& problem) {
+void Inputs::prepare(const Problem& problem) {
   if (problem_ == problem) return;
   problem_.reset();
   specs_ = problem.op->tensors(problem);
@@ -28,7 +28,7 @@ void SimInputs::prepare(const Problem& problem) {
   problem_ = problem;
 }
 
-void SimInputs::add_tensor(SimRank& rank, std::size_t tensor, const PlacedShard& part) const {
+void Inputs::add_tensor(PlacedRank& rank, std::size_t tensor, const PlacedShard& part) const {
   const TensorSpec& spec = specs_[tensor];
   Tensor data = rank.memory.allocate(spec.name, spec.dtype, part.shape);
   if (is_input(spec)) {
@@ -44,7 +44,7 @@ void SimInputs::add_tensor(SimRank& rank, std::size_t tensor, const PlacedShard&
   rank.tensors.push_back({&spec, &part, std::move(data)});
 }
 
-void SimInputs::find_changes(const SimRank& rank, std::vector<Finding>& findings) const {
+void Inputs::find_changes(const PlacedRank& rank, std::vector<Finding>& findings) const {
   for (std::size_t t = 0; t < specs_.size(); ++t) {
     if (!is_input(specs_[t])) continue;
     const RankTensor& tensor = rank.tensors[t];
