@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
@@ -85,8 +86,12 @@ Conclusion MpiWorld::run_on_ranks(const Case& value, const RunOptions& options) 
   const Operator& op = *value.problem.op;
   const double work = op.work == nullptr ? 0 : op.work(value.problem);
   for (int deaths = 1;; ++deaths) {
+    MpiFleet& started = fleet(ranks);
+    const auto start = std::chrono::steady_clock::now();
     Conclusion conclusion =
-        fleet(ranks).run(to_text(value), options.keep_trace, ranks, limit_.seconds(work));
+        started.run(to_text(value), options.keep_trace, ranks, limit_.seconds(work));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (conclusion.ending == Ending::kCompleted) limit_.learn(work, took.count());
     if (!conclusion.is_outside || deaths == kOutsideDeaths) return conclusion;
     fleet_.reset();
   }

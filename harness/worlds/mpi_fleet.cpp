@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kStartSeconds = 120;  // a large world on a busy machine takes its time
 constexpr int kLookMs = 50;
+constexpr int kGreetingMs = 5000;
 constexpr double kAskFrom = 0.15;  // most runs have ended by then
 constexpr double kAskEvery = 0.1;
 // What arrives soon after the first sign of trouble belongs to it: the death of the launcher takes
@@ -88,10 +89,11 @@ void MpiFleet::gather(Listener& listener, const std::string& token) {
   }
 }
 
-// Anybody may connect: who does not know the token is not heard.
+// Anybody may connect: who says nothing or does not know the token is not heard.
 void MpiFleet::greet(Wire wire, const std::string& token) {
   std::string message;
-  if (!wire.is_open() || !wire.receive(message)) return;
+  pollfd event{wire.descriptor(), POLLIN, 0};
+  if (poll(&event, 1, kGreetingMs) != 1 || !wire.receive(message)) return;
   const Greeting greeting = Greeting::unpacked(message);
   if (greeting.token != token) return;
   if (greeting.ranks != ranks() || greeting.rank < 0 || greeting.rank >= ranks()) {

@@ -181,8 +181,8 @@ const std::map<std::string_view, Fault>& faults() {
       {"is_stopped", [] { kill(getpid(), SIGSTOP); }},
       {"is_hungry",
        [] {
-         std::vector<std::vector<char>> all_memory;
-         for (;;) all_memory.emplace_back(std::size_t{1} << 28, 'x');
+         std::vector<std::unique_ptr<char[]>> all_memory;  // addresses: it is not touched
+         for (;;) all_memory.emplace_back(new char[std::size_t{1} << 28]);
        }},
       {"prints_and_aborts",
        [] {
