@@ -85,6 +85,7 @@ TEST_F(Invariance, ARepeatMayNotChangeABit) {
 TEST_F(Invariance, ProcessesMayNotChangeABitOfWhatSimulatedRanksGive) {
   const Property& property = world_invariant_property();
   Case value = fake::small_case();
+  value.placement.world = "sim";
   EXPECT_NE(property.inapplicable(value, subject_), "");
   value.placement.world = "mpi";
   EXPECT_EQ(property.inapplicable(value, subject_), "");
