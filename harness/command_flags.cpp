@@ -56,6 +56,9 @@ void add_restrictions(CLI::App& app, Restrictions& restrictions) {
   app.add_option("--world", restrictions.world, "what runs the ranks")
       ->type_name("NAME")
       ->capture_default_str();
+  app.add_option("--ranks", restrictions.ranks,
+                 "at most so many ranks a case (default: 16 simulated ones, 4 processes)")
+      ->type_name("N");
   app.add_option("--device", restrictions.device, "what computes")
       ->type_name("NAME")
       ->capture_default_str();

@@ -81,6 +81,10 @@ Hunt hunt(const Subject& mutant, const MutantFlags& flags, const std::filesystem
       [&](const Property* property) { return property->name == mutant.fault->killer; });
   Restrictions restrictions;
   restrictions.subjects = {std::string(mutant.name)};
+  if (const std::string_view world = tables.property(mutant.fault->killer)->hunted_in;
+      !world.empty()) {
+    restrictions.world = world;
+  }
   GoldenStore store(flags.seed);
   CampaignOptions options;
   options.seed = flags.seed;
@@ -129,6 +133,17 @@ std::vector<const Subject*> chosen(const MutantFlags& flags, const Tables& table
   return result;
 }
 
+// Why the world in which this mutant shows cannot run, or an empty string.
+std::string not_here(const Subject& mutant, const Tables& tables) {
+  const std::string_view world = tables.property(mutant.fault->killer)->hunted_in;
+  for (const WorldEntry& entry : tables.worlds) {
+    if (entry.name != world) continue;
+    const std::string why = entry.unavailable();
+    return why.empty() ? why : fmt::format("world {}: {}", world, why);
+  }
+  return {};
+}
+
 void print(const Hunt& hunt) {
   std::string others;
   for (const std::string& killer : hunt.killers) {
@@ -166,24 +181,30 @@ int run(const MutantFlags& flags, const Tables& tables) {
     if (!json) throw Error(fmt::format("--json: cannot write {}", flags.json));
   }
   std::size_t killed = 0;
+  std::size_t hunted = 0;
   const std::vector<const Subject*> mutants = chosen(flags, tables);
   for (const Subject* mutant : mutants) {
+    if (const std::string why = not_here(*mutant, tables); !why.empty()) {
+      fmt::print("{:<9} {:<34} {}\n", "not here", mutant->name, why);
+      continue;
+    }
+    ++hunted;
     const Hunt result = hunt(*mutant, flags, flags.goldens_out, tables);
     killed += result.killed;
     print(result);
     json << record(result).dump() << '\n' << std::flush;
   }
-  const std::size_t survived = mutants.size() - killed;
-  fmt::print("\n{} mutants: {} killed by {}, {} survived\n", mutants.size(), killed,
+  const std::size_t survived = hunted - killed;
+  fmt::print("\n{} mutants: {} killed by {}, {} survived\n", hunted, killed,
              flags.any ? "a property" : "the property they name", survived);
   json << nlohmann::ordered_json{{"record", "summary"},
-                                 {"mutants", mutants.size()},
+                                 {"mutants", hunted},
                                  {"killed", killed},
                                  {"survived", survived},
                                  {"seed", flags.seed}}
               .dump()
        << '\n';
-  if (mutants.empty()) return kExitUnusable;
+  if (hunted == 0) return kExitUnusable;
   return survived == 0 ? kExitHolds : kExitFalsified;
 }
 

@@ -1,5 +1,5 @@
 // The properties that compare runs of one problem: schedule_invariant, repeatable,
-// placement_invariant.
+// placement_invariant, world_invariant.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,6 +12,7 @@ namespace shardproof {
 const Property& schedule_invariant_property();
 const Property& repeatable_property();
 const Property& placement_invariant_property();
+const Property& world_invariant_property();
 
 namespace {
 
@@ -79,6 +80,29 @@ TEST_F(Invariance, ARepeatMayNotChangeABit) {
     return contract;
   };
   EXPECT_NE(property.inapplicable(fake::small_case(), subject_), "");
+}
+
+TEST_F(Invariance, ProcessesMayNotChangeABitOfWhatSimulatedRanksGive) {
+  const Property& property = world_invariant_property();
+  Case value = fake::small_case();
+  value.placement.world = "sim";
+  EXPECT_NE(property.inapplicable(value, subject_), "");
+  value.placement.world = "mpi";
+  EXPECT_EQ(property.inapplicable(value, subject_), "");
+  run_variants(property, value);
+  ASSERT_EQ(variants_.size(), 1u);
+  EXPECT_EQ(variants_[0].value.placement.world, "sim");
+  EXPECT_EQ(judge(property).kind, VerdictKind::kHolds);
+  double& moved = variants_[0].outcome.tensors[2].got[7];
+  const double right = moved;
+  moved = std::nextafter(right, 1e9);
+  EXPECT_EQ(judge(property).symptom, "bits differ");
+  // Without a promise of bits: both bounds together, and no more.
+  base_.contract.bitwise_across_schedules = false;
+  moved = right + 1.9e-5;
+  EXPECT_EQ(judge(property).kind, VerdictKind::kHolds);
+  moved = right + 2.1e-5;
+  EXPECT_EQ(judge(property).kind, VerdictKind::kFalsified);
 }
 
 TEST_F(Invariance, OtherPlacementsMayDifferByBothBoundsAndNoMore) {

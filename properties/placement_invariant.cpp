@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "harness/check/compare.h"
 #include "harness/model/element.h"
-#include "harness/model/require.h"
 #include "properties/properties.h"
+#include "properties/same_values.h"
 
 namespace shardproof {
 namespace {
@@ -94,28 +93,8 @@ std::vector<Case> variants(const Case& value, const Subject& subject) {
   return {};
 }
 
-// The first tensor in which the runs differ by more than both bounds together. A difference within
-// the base run's bound alone needs no reference for the other run.
-Verdict compare_runs(const Run& base, const Run& other) {
-  const auto& tensors = base.outcome.tensors;
-  require(tensors.size() == other.outcome.tensors.size(), "runs of a problem have equal tensors");
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Gathered& got = other.outcome.tensors[i];
-    const std::string_view name = tensors[i].spec.name;
-    const ExpectedTensor* bounds = base.expected(Effort::kLikely).find(name);
-    if (compare(got, tensors[i], nullptr, bounds).symptom.empty()) continue;
-    const ExpectedTensor* other_bounds = other.expected(Effort::kLikely).find(name);
-    const Comparison comparison = compare(got, tensors[i], other_bounds, bounds);
-    if (!comparison.symptom.empty()) return verdict_of(comparison, tensors[i].spec.shape);
-  }
-  return Verdict::holds();
-}
-
 Verdict judge(const Evidence& evidence) {
-  const Run& other = *evidence.variants.front();
-  Verdict verdict = compare_runs(evidence.base, other);
-  if (is_failure(verdict.kind)) verdict.message += "\nin " + to_text(other.value);
-  return verdict;
+  return verdict_of_same_values(evidence.base, *evidence.variants.front());
 }
 
 }  // namespace

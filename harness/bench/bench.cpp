@@ -15,6 +15,7 @@
 #include "harness/bench/timed.h"
 #include "harness/check/generate.h"
 #include "harness/model/require.h"
+#include "harness/worlds/worlds.h"
 
 namespace shardproof {
 namespace {
@@ -142,6 +143,36 @@ void print_ranks(const Tables& tables) {
   }
 }
 
+// The same small cases in each world that can run here, without references and verdicts.
+void print_worlds(double seconds, const Tables& tables) {
+  constexpr int kRanks = 4;
+  Restrictions restrictions;
+  restrictions.ranks = kRanks;
+  const Generator generator(make_domain(restrictions, tables), 1);
+  fmt::print("\nSmall cases of at most {} ranks, one process that asks\n", kRanks);
+  fmt::print("{:<8} {:>9} {:>10}\n", "world", "runs/s", "us a run");
+  for (const WorldEntry& entry : all_worlds()) {
+    if (const std::string why = entry.unavailable(); !why.empty()) {
+      fmt::print("{:<8} not here: {}\n", entry.name, why);
+      continue;
+    }
+    const auto world = entry.make(tables.devices);
+    world->limit_ranks(kRanks);
+    const auto run = [&](int i) {
+      Case value = generator.draw(static_cast<std::uint64_t>(i));
+      value.placement.world = entry.name;
+      world->run(value, *tables.subject(value.placement.subject), {});
+    };
+    run(0);  // starts the ranks
+    const double start = now();
+    int runs = 0;
+    while (now() - start < seconds) run(++runs);
+    const double each = (now() - start) / runs;
+    fmt::print("{:<8} {:>9.0f} {:>10.1f}\n", entry.name, 1 / each, 1e6 * each);
+    std::fflush(stdout);
+  }
+}
+
 }  // namespace
 
 void run_bench(double seconds) {
@@ -149,6 +180,7 @@ void run_bench(double seconds) {
   const Tables tables = timed_tables();
   print_rates(seconds, jobs, tables);
   print_ranks(tables);
+  print_worlds(seconds, tables);
 }
 
 }  // namespace shardproof

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "harness/check/diagnose.h"
-#include "harness/check/pack.h"
+#include "harness/run/pack.h"
 
 namespace shardproof {
 namespace {

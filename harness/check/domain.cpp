@@ -14,6 +14,7 @@ namespace shardproof {
 namespace {
 
 constexpr Index kMostRanks = 4096;
+constexpr Index kMostProcesses = 4;  // unless asked for more
 
 template <class Range, class Name>
 std::string listed(const Range& range, Name name_of) {
@@ -165,6 +166,14 @@ void restrict_mesh(Domain& domain, std::string_view mesh) {
   }
 }
 
+void restrict_ranks(Domain& domain, int ranks) {
+  if (ranks == 0) return;
+  if (ranks < 1 || ranks > kMostRanks) {
+    throw Error(fmt::format("--ranks: {} is not a number from 1 to {}", ranks, kMostRanks));
+  }
+  domain.most_ranks = ranks;
+}
+
 std::vector<const Subject*> chosen_subjects(const Restrictions& asked, const Tables& tables) {
   std::vector<const Subject*> result = named("subject", asked.subjects, tables.subjects);
   if (result.empty()) {
@@ -256,7 +265,9 @@ Domain make_domain(const Restrictions& restrictions, const Tables& tables) {
   restrict_choice(domain, "data", restrictions.data);
   restrict_choice(domain, "layout", restrictions.layouts);
   restrict_choice(domain, "views", restrictions.views);
+  if (domain.world != "sim") domain.most_ranks = kMostProcesses;
   restrict_mesh(domain, restrictions.mesh);
+  restrict_ranks(domain, restrictions.ranks);
   drop_impossible(domain);
   return domain;
 }

@@ -25,6 +25,7 @@ struct Restrictions {
   std::string size = "small";
   std::string world = "sim";
   std::string device = "cpu";
+  int ranks = 0;  // at most; 0: 16 simulated ones, 4 processes, or what the mesh needs
 };
 
 // The values of one field that may be drawn.

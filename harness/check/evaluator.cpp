@@ -32,7 +32,9 @@ double CaseEvaluator::prepare(const Item& item) {
 std::vector<const Property*> CaseEvaluator::chosen(const Item& item) const {
   if (!item.property.empty()) return {tables_.property(item.property)};
   if (!item.text.empty()) return properties_;
-  const auto has_variants = [](const Property* each) { return each->variants != nullptr; };
+  const auto has_variants = [](const Property* each) {
+    return each->variants != nullptr && each->hunted_in.empty();
+  };
   const auto count =
       static_cast<std::size_t>(std::count_if(properties_.begin(), properties_.end(), has_variants));
   const std::size_t first = count > 0 ? mix(item.number) % count : 0;

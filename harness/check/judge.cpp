@@ -118,31 +118,19 @@ class Judge::Runs {
     for (const auto& run : others_) {
       if (run->value == value) return run.get();
     }
-    const bool possible = broken_rule(value).empty() && refusal_of(value, subject_).empty();
+    const World& world = judge_.world(value.placement.world);
+    const bool possible = broken_rule(value).empty() && refusal_of(value, subject_).empty() &&
+                          world.unsupported(value.placement.mesh.ranks()).empty();
     return possible ? add(value) : nullptr;
   }
 
  private:
-  World& world(std::string_view name) {
-    const auto known = judge_.worlds_.find(name);
-    if (known != judge_.worlds_.end()) return *known->second;
-    for (const WorldEntry& entry : judge_.tables_.worlds) {
-      if (entry.name != name) continue;
-      if (const std::string why = entry.unavailable(); !why.empty()) {
-        throw Error("world " + std::string(name) + " cannot run here: " + why);
-      }
-      auto made = entry.make(judge_.tables_.devices);
-      return *judge_.worlds_.emplace(name, std::move(made)).first->second;
-    }
-    throw Error("unknown world '" + std::string(name) + "'");
-  }
-
   std::shared_ptr<const Run> make(const Case& value, const RunOptions& options) {
     auto run = std::make_shared<Run>();
     run->value = value;
     run->subject = &subject_;
     run->contract = subject_.contract(value);
-    run->outcome = world(value.placement.world).run(value, subject_, options);
+    run->outcome = judge_.world(value.placement.world).run(value, subject_, options);
     auto reference = std::make_shared<Reference>(*run);
     run->expected = [reference](Effort effort) -> const Expected& { return reference->at(effort); };
     run->costs = [&made = *run, costs = std::vector<Cost>()]() mutable -> const std::vector<Cost>& {
@@ -190,14 +178,44 @@ Verdict Judge::judge_one(const Property& property, Runs& runs) {
   return property.judge({base, variants});
 }
 
+World& Judge::world(std::string_view name) {
+  const auto known = worlds_.find(name);
+  if (known != worlds_.end()) return *known->second;
+  for (const WorldEntry& entry : tables_.worlds) {
+    if (entry.name != name) continue;
+    if (const std::string why = entry.unavailable(); !why.empty()) {
+      throw Error("world " + std::string(name) + " cannot run here: " + why);
+    }
+    auto made = entry.make(tables_.devices);
+    made->limit_ranks(tables_.most_ranks);
+    return *worlds_.emplace(name, std::move(made)).first->second;
+  }
+  throw Error("unknown world '" + std::string(name) + "'");
+}
+
 CaseReport Judge::judge(const Case& value, std::span<const Property* const> properties,
                         const RunOptions& options) {
+  const bool has_simulation = !tables_.worlds.empty() && tables_.worlds.front().name == "sim";
+  if (has_simulation && value.placement.world != "sim") {
+    Case rehearsed = value;
+    rehearsed.placement.world = "sim";
+    CaseReport report = judge_in_its_world(rehearsed, properties, options);
+    if (report.first_failure() != nullptr) return report;
+  }
+  return judge_in_its_world(value, properties, options);
+}
+
+CaseReport Judge::judge_in_its_world(const Case& value, std::span<const Property* const> properties,
+                                     const RunOptions& options) {
   CaseReport report;
   report.value = value;
   const Subject* subject = tables_.subject(value.placement.subject);
   if (subject == nullptr) throw Error("unknown subject '" + value.placement.subject + "'");
   set_case_for_require(to_text(value));
   report.refusal = refusal_of(value, *subject);
+  if (report.refusal.empty()) {
+    report.refusal = world(value.placement.world).unsupported(value.placement.mesh.ranks());
+  }
   if (!report.refusal.empty()) {
     report.overall = VerdictKind::kRefused;
     return report;

@@ -19,6 +19,7 @@ struct Tables {
   std::vector<const Property*> properties;
   std::vector<WorldEntry> worlds;
   std::vector<DeviceEntry> devices;
+  int most_ranks = 0;  // of a world of processes; 0: as many as a case has
 
   Vocabulary vocabulary() const;
   const Subject* subject(std::string_view name) const;    // null when unknown
@@ -49,14 +50,18 @@ class Judge {
   explicit Judge(const Tables& tables);
   ~Judge();
 
-  // `properties` empty: all in the table.
+  // `properties` empty: all in the table. A case of a world of processes is judged in the simulated
+  // world first and gets there only if it does not fail.
   CaseReport judge(const Case& value, std::span<const Property* const> properties,
                    const RunOptions& options = {});
 
  private:
   class Runs;
 
+  CaseReport judge_in_its_world(const Case& value, std::span<const Property* const> properties,
+                                const RunOptions& options);
   Verdict judge_one(const Property& property, Runs& runs);
+  World& world(std::string_view name);
 
   const Tables& tables_;
   std::map<std::string, std::unique_ptr<World>, std::less<>> worlds_;

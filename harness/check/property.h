@@ -90,6 +90,10 @@ struct Property {
 
   // Judges runs that did not complete, too.
   bool judges_endings = false;
+
+  // Says something about cases of this world alone, and about each of them: it takes no turns with
+  // other properties, and its mutants are hunted there. Empty: about cases of every world.
+  std::string_view hunted_in = {};
 };
 
 // What makes two failures the same: subject, property, kind, symptom and tensor.

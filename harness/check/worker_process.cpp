@@ -14,7 +14,8 @@
 #include <fstream>
 #include <new>
 
-#include "harness/check/pack.h"
+#include "harness/run/pack.h"
+#include "harness/run/time_limit.h"
 
 namespace shardproof {
 namespace {
@@ -24,28 +25,6 @@ std::int64_t clock_ns(clockid_t clock) {
   clock_gettime(clock, &time);
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
-
-// How long a case may honestly take: at least the given time, more for large cases and on slow
-// machines. Generous, since a time-out counts as a failure of the subject.
-class TimeLimit {
- public:
-  explicit TimeLimit(double least) : least_(least) {}
-
-  double seconds(double work) const {
-    constexpr double kPessimistic = 1.0 / 2e7;  // seconds a multiply-add, all properties together
-    constexpr double kSafety = 20;
-    return std::max({least_, work * kPessimistic, kSafety * slowest_ * work});
-  }
-
-  void learn(double work, double seconds) {
-    constexpr double kLargeEnough = 1e6;  // below, fixed costs dominate
-    if (work > kLargeEnough) slowest_ = std::max(slowest_, seconds / work);
-  }
-
- private:
-  double least_;
-  double slowest_ = 0;
-};
 
 void close_all_but(std::array<int, 2> kept) {
   std::sort(kept.begin(), kept.end());

@@ -16,8 +16,8 @@
 #include <ctime>
 #include <new>
 
-#include "harness/check/pack.h"
 #include "harness/check/worker_process.h"
+#include "harness/run/pack.h"
 
 namespace shardproof {
 namespace {

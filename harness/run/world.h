@@ -82,6 +82,13 @@ struct RunOptions {
 class World {
  public:
   virtual ~World() = default;
+
+  // Why it cannot run a case with so many ranks, or an empty string.
+  virtual std::string unsupported(int) const { return {}; }
+
+  // Runs nothing with more ranks than this; called before anything else. 0: as many as a case has.
+  virtual void limit_ranks(int) {}
+
   virtual Outcome run(const Case& value, const Subject& subject, const RunOptions& options) = 0;
 };
 

@@ -32,7 +32,7 @@ std::string sentence(const SimRank& rank) {
     return fmt::format("rank {} waits to {}", rank.index(), describe(*rank.awaited));
   }
   const SimGroup& group = *rank.awaited_group;
-  const Call& call = group.calls[static_cast<std::size_t>(group.position_of(rank.index()))];
+  const SimCall& call = group.calls[static_cast<std::size_t>(group.position_of(rank.index()))];
   return fmt::format("rank {} waits in {} for rank {} ({})", rank.index(), call.operation,
                      awaited_rank(rank), place(group.axis, rank.log.phase));
 }

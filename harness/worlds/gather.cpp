@@ -14,17 +14,18 @@ namespace {
 
 constexpr std::int32_t kNobody = -1;
 
-void check_written(const RankTensor& part, int rank, std::vector<Finding>& findings) {
+void check_written(const TensorSpec& spec, const GatheredPart& part, int rank,
+                   std::vector<Finding>& findings) {
   const Index local = Memory::first_unwritten(part.data);
   if (local < 0) return;
-  findings.push_back({Breach::kUnwritten, rank, std::string(part.spec->name),
-                      global_position(part.part->indices, part.spec->shape, local),
+  findings.push_back({Breach::kUnwritten, rank, std::string(spec.name),
+                      global_position(part.part->indices, spec.shape, local),
                       fmt::format("element {} of the shard {}", local, part.data.shape.text())});
 }
 
 // `bytes`: the elements of the part.
-KeptShard kept(const RankTensor& part, const std::byte* bytes, int rank) {
-  KeptShard shard{std::string(part.spec->name), rank, part.part->indices, {}};
+KeptShard kept(const TensorSpec& spec, const GatheredPart& part, const std::byte* bytes, int rank) {
+  KeptShard shard{std::string(spec.name), rank, part.part->indices, {}};
   shard.values.resize(static_cast<std::size_t>(part.data.elements()));
   load_all(part.data.dtype, bytes, shard.values);
   return shard;
@@ -32,19 +33,18 @@ KeptShard kept(const RankTensor& part, const std::byte* bytes, int rank) {
 
 }  // namespace
 
-void Gather::add(const std::vector<std::unique_ptr<SimRank>>& ranks, int count, std::size_t tensor,
+void Gather::add(const TensorSpec& spec, std::span<const GatheredPart> parts,
                  const RunOptions& options, Outcome& outcome) {
-  const TensorSpec& spec = *ranks[0]->tensors[tensor].spec;
   const auto elements = static_cast<std::size_t>(spec.shape.elements());
   whole_.resize(elements * storage_bytes(spec.dtype));
   origin_.assign(elements, kNobody);
-  for (int rank = 0; rank < count; ++rank) {
-    const RankTensor& part = ranks[static_cast<std::size_t>(rank)]->tensors[tensor];
-    const std::byte* bytes = packed_bytes(part.data, room_);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const int rank = static_cast<int>(i);
+    const std::byte* bytes = packed_bytes(parts[i].data, room_);
     differs_ = false;
-    for (const ShardRun& run : part.part->runs) compare(part, bytes, rank, run, outcome);
-    check_written(part, rank, outcome.findings);
-    if (options.keep_shards) outcome.shards.push_back(kept(part, bytes, rank));
+    for (const ShardRun& run : parts[i].part->runs) compare(spec, bytes, rank, run, outcome);
+    check_written(spec, parts[i], rank, outcome.findings);
+    if (options.keep_shards) outcome.shards.push_back(kept(spec, parts[i], bytes, rank));
   }
   Gathered gathered{spec, std::vector<double>(elements)};
   load_all(spec.dtype, whole_.data(), gathered.got);
@@ -54,10 +54,10 @@ void Gather::add(const std::vector<std::unique_ptr<SimRank>>& ranks, int count, 
   outcome.tensors.push_back(std::move(gathered));
 }
 
-void Gather::compare(const RankTensor& part, const std::byte* bytes, int rank,
+void Gather::compare(const TensorSpec& spec, const std::byte* bytes, int rank,
                      const ShardRun& shard_run, Outcome& outcome) {
   const auto [local, global, count] = shard_run;
-  const std::size_t size = storage_bytes(part.spec->dtype);
+  const std::size_t size = storage_bytes(spec.dtype);
   const auto first = static_cast<std::size_t>(global);
   const auto run = static_cast<std::size_t>(count);
   const std::byte* got = bytes + static_cast<std::size_t>(local) * size;
@@ -77,13 +77,12 @@ void Gather::compare(const RankTensor& part, const std::byte* bytes, int rank,
       origin = rank;
     }
     if (differs_ || std::memcmp(held + i * size, got + i * size, size) == 0) continue;
-    const double theirs = load(part.spec->dtype, held, static_cast<std::ptrdiff_t>(i));
-    const double ours = load(part.spec->dtype, got, static_cast<std::ptrdiff_t>(i));
+    const double theirs = load(spec.dtype, held, static_cast<std::ptrdiff_t>(i));
+    const double ours = load(spec.dtype, got, static_cast<std::ptrdiff_t>(i));
     if (std::isnan(theirs) && std::isnan(ours)) continue;  // NaNs are all alike
     differs_ = true;
     outcome.findings.push_back(
-        {Breach::kReplicasDiffer, rank, std::string(part.spec->name),
-         global + static_cast<Index>(i),
+        {Breach::kReplicasDiffer, rank, std::string(spec.name), global + static_cast<Index>(i),
          fmt::format("rank {} holds {}, rank {} holds {}", origin, theirs, rank, ours)});
   }
 }

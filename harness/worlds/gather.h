@@ -4,21 +4,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "harness/worlds/sim_rank.h"
+#include "harness/worlds/placed_rank.h"
 
 namespace shardproof {
 
+// What one rank holds of a tensor.
+struct GatheredPart {
+  const PlacedShard* part = nullptr;
+  View data;
+};
+
 class Gather {
  public:
-  // Tensor number `tensor` of the first `ranks` ranks, all of which have it.
-  void add(const std::vector<std::unique_ptr<SimRank>>& ranks, int count, std::size_t tensor,
-           const RunOptions& options, Outcome& outcome);
+  // The parts of all ranks of one tensor.
+  void add(const TensorSpec& spec, std::span<const GatheredPart> parts, const RunOptions& options,
+           Outcome& outcome);
 
  private:
   // `bytes`: the elements of the part.
-  void compare(const RankTensor& part, const std::byte* bytes, int rank, const ShardRun& shard_run,
+  void compare(const TensorSpec& spec, const std::byte* bytes, int rank, const ShardRun& shard_run,
                Outcome& outcome);
 
   // Reused room: the whole tensor in its storage type, which rank each element came from, and a

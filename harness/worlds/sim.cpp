@@ -2,22 +2,20 @@
 // function of the case; everything that does not change a result is kept from run to run.
 #include <fmt/format.h>
 
-#include <map>
 #include <optional>
 
-#include "harness/model/require.h"
 #include "harness/worlds/deadlock.h"
 #include "harness/worlds/gather.h"
+#include "harness/worlds/inputs.h"
+#include "harness/worlds/shard_table.h"
 #include "harness/worlds/sim_communicator.h"
-#include "harness/worlds/sim_inputs.h"
-#include "harness/worlds/sim_shards.h"
 
 namespace shardproof {
 namespace {
 
 class SimWorld final : public World {
  public:
-  explicit SimWorld(std::vector<DeviceEntry> devices) : entries_(std::move(devices)) {}
+  explicit SimWorld(std::vector<DeviceEntry> devices) : devices_(std::move(devices)) {}
 
   Outcome run(const Case& value, const Subject& subject, const RunOptions& options) override;
 
@@ -27,18 +25,16 @@ class SimWorld final : public World {
   bool place_tensors(const Case& value, const Subject& subject);
   void run_rank(SimRank& rank, const Subject& subject);
   Outcome collect(int ranks, const RunOptions& options);
-  void find_written_gaps(int ranks, Outcome& outcome);
-  std::vector<std::unique_ptr<Device>>& devices(const std::string& name, int ranks);
 
-  std::vector<DeviceEntry> entries_;
-  std::map<std::string, std::vector<std::unique_ptr<Device>>> devices_;
+  RankDevices devices_;
   SimRun run_;
   Messages messages_{run_};
   Collectives collectives_{run_, messages_};
-  SimInputs inputs_;
-  SimShards shards_;
+  Inputs inputs_;
+  ShardTable shards_;
   Gather gather_;
-  std::optional<Mesh> mesh_;  // that the groups below belong to
+  std::vector<GatheredPart> parts_;  // reused
+  std::optional<Mesh> mesh_;         // that the groups below belong to
   std::vector<std::shared_ptr<SimGroup>> groups_;
 };
 
@@ -61,7 +57,11 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
         });
   }
   Outcome outcome = collect(ranks, options);
-  if (value.placement.views != Views::kDense) find_written_gaps(ranks, outcome);
+  if (value.placement.views != Views::kDense) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      run_.ranks[static_cast<std::size_t>(rank)]->find_written_gaps(outcome.findings);
+    }
+  }
   for (int rank = 0; rank < ranks; ++rank) run_.ranks[static_cast<std::size_t>(rank)]->clear();
   if (value.placement.views == Views::kFar) run_.far.clear();
   return outcome;
@@ -69,7 +69,7 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
 
 void SimWorld::prepare_ranks(const Case& value, const RunOptions& options) {
   const int ranks = value.placement.mesh.ranks();
-  auto& used = devices(value.placement.device, ranks);
+  auto& used = devices_.at_least(ranks, value.placement.device);
   for (int r = 0; r < ranks; ++r) {
     const auto i = static_cast<std::size_t>(r);
     if (i == run_.ranks.size()) {
@@ -78,24 +78,6 @@ void SimWorld::prepare_ranks(const Case& value, const RunOptions& options) {
     }
     run_.ranks[i]->begin(value, *used[i], options.keep_trace);
   }
-}
-
-std::vector<std::unique_ptr<Device>>& SimWorld::devices(const std::string& name, int ranks) {
-  const DeviceEntry* found = nullptr;
-  std::string choices;
-  for (const DeviceEntry& entry : entries_) {
-    if (entry.name == name) found = &entry;
-    choices += fmt::format(" {}", entry.name);
-  }
-  if (found == nullptr) throw Error(fmt::format("unknown device '{}'; choices:{}", name, choices));
-  auto& made = devices_[name];
-  if (made.empty()) {
-    const std::string why_not = found->unavailable();
-    if (!why_not.empty())
-      throw Error(fmt::format("device '{}' cannot run here: {}", name, why_not));
-  }
-  while (static_cast<int>(made.size()) < ranks) made.push_back(found->make());
-  return made;
 }
 
 void SimWorld::prepare_groups(const Mesh& mesh) {
@@ -137,7 +119,7 @@ bool SimWorld::place_tensors(const Case& value, const Subject& subject) {
   }
   for (int r = 0; r < value.placement.mesh.ranks(); ++r) {
     SimRank& rank = *run_.ranks[static_cast<std::size_t>(r)];
-    rank.place_tensors(inputs_.specs(), shards_);
+    rank.place_tensors(inputs_.specs(), shards_, run_.far);
     inputs_.fill(rank);
   }
   return true;
@@ -170,10 +152,7 @@ Outcome SimWorld::collect(int ranks, const RunOptions& options) {
   outcome.ranks.reserve(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) {
     SimRank& rank = *run_.ranks[static_cast<std::size_t>(r)];
-    for (std::string& tensor : rank.memory.broken_guards()) {
-      outcome.findings.push_back({Breach::kGuardBand, r, std::move(tensor), -1,
-                                  "memory right before or after the tensor was written"});
-    }
+    rank.find_broken_guards(outcome.findings);
     if (completed) inputs_.find_changes(rank, outcome.findings);
     outcome.ranks.push_back(rank.log.facts(rank.memory));
     rank.log.move_events_to(outcome.trace);
@@ -182,19 +161,14 @@ Outcome SimWorld::collect(int ranks, const RunOptions& options) {
   outcome.tensors.reserve(inputs_.specs().size());
   for (std::size_t t = 0; t < inputs_.specs().size(); ++t) {
     if (is_input(inputs_.specs()[t])) continue;
-    gather_.add(run_.ranks, ranks, t, options, outcome);
+    parts_.clear();
+    for (int r = 0; r < ranks; ++r) {
+      const SimRank& rank = *run_.ranks[static_cast<std::size_t>(r)];
+      parts_.push_back({&shards_.at(r, t), rank.tensors[t].data});
+    }
+    gather_.add(inputs_.specs()[t], parts_, options, outcome);
   }
   return outcome;
-}
-
-// After the tensors were read.
-void SimWorld::find_written_gaps(int ranks, Outcome& outcome) {
-  for (int r = 0; r < ranks; ++r) {
-    for (std::string& tensor : run_.ranks[static_cast<std::size_t>(r)]->written_gaps()) {
-      outcome.findings.push_back({Breach::kGuardBand, r, std::move(tensor), -1,
-                                  "memory between the rows of the tensor was written"});
-    }
-  }
 }
 
 }  // namespace

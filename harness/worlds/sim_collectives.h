@@ -12,19 +12,16 @@
 
 namespace shardproof {
 
-// target += source, each sum rounded to `type`.
-void add_rounded(DType type, std::byte* target, const std::byte* source, Index elements);
-
 class Collectives {
  public:
   Collectives(SimRun& run, Messages& messages) : run_(run), messages_(messages) {}
 
-  // The call of the member at `position`. Returns when the collective has taken place.
-  void join(SimGroup& group, int position, const Call& call);
+  // The call of `rank`, the member at `position`. Returns when the collective has taken place.
+  void join(SimRank& rank, SimGroup& group, int position, const CollectiveCall& call);
 
  private:
-  void check_agreement(const SimGroup& group, int position, const Call& call);
-  void check_pair(const SimGroup& group, int first, const Call& a, int second, const Call& b);
+  void check_agreement(const SimGroup& group, int position, const SimCall& call);
+  void check_pair(const SimGroup& group, int first, const SimCall& a, int second, const SimCall& b);
   void perform(SimGroup& group);
   void reduce(SimGroup& group);
   void move(SimGroup& group);

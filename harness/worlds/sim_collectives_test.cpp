@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "harness/worlds/reductions.h"
 #include "harness/worlds/sim_fixture.h"
 
 namespace shardproof {

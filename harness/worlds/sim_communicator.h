@@ -31,7 +31,7 @@ class SimCommunicator final : public Communicator {
   void barrier() override;
 
  private:
-  void join(Call call);
+  void join(const CollectiveCall& call);
 
   SimRun& run_;
   Messages& messages_;

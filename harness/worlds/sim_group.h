@@ -4,25 +4,17 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "harness/run/tensor.h"
-#include "harness/run/trace.h"
+#include "harness/worlds/collective_call.h"
 
 namespace shardproof {
 
 class SimRank;
 
-// One member's part in a collective. `data` is what the operation's signature calls data or mine.
-struct Call {
-  std::string_view operation;  // as the trace names it; static storage
-  View data;
-  std::span<const View> parts;     // all_gather, reduce_scatter: parts; all_to_all: sent
-  std::span<const View> received;  // all_to_all
-  int root = -1;                   // broadcast
+// A member's part in the collective in progress.
+struct SimCall : CollectiveCall {
   SimRank* rank = nullptr;
   double posted = 0;
   bool arrived = false;
@@ -33,7 +25,7 @@ struct SimGroup {
   int axis_index = 0;        // of the mesh, or beyond it for an axis that the mesh does not have
   std::vector<int> members;  // global ranks, by coordinate
 
-  std::vector<Call> calls;  // of the collective in progress, by position
+  std::vector<SimCall> calls;  // of the collective in progress, by position
   int arrived = 0;
   std::uint64_t completed = 0;  // collectives so far
   double completed_at = 0;      // virtual end of the last one
@@ -44,7 +36,7 @@ struct SimGroup {
   }
   // Before a case.
   void begin() {
-    calls.assign(members.size(), Call{});
+    calls.assign(members.size(), SimCall{});
     arrived = 0;
   }
 };

@@ -1,4 +1,4 @@
-// SimShards: which part of each tensor each rank holds, as the subject declares it. A problem is
+// ShardTable: which part of each tensor each rank holds, as the subject declares it. A problem is
 // run several times with other edits and schedules, and on a few other meshes: what was worked out
 // for it is kept until the next problem.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace shardproof {
 
-class SimShards {
+class ShardTable {
  public:
   // Makes at() answer for this case, whose tensors are `specs`. Returns what is wrong with the
   // sharding, or an empty string.

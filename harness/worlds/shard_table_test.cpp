@@ -1,17 +1,17 @@
-#include "harness/worlds/sim_shards.h"
+#include "harness/worlds/shard_table.h"
 
 #include "harness/worlds/sim_fixture.h"
 
 namespace shardproof {
 namespace {
 
-std::string prepare(SimShards& shards, const Case& value, const Subject& subject) {
+std::string prepare(ShardTable& shards, const Case& value, const Subject& subject) {
   return shards.prepare(value, subject, value.problem.op->tensors(value.problem));
 }
 
-TEST(SimShards, AreKeptWhateverTheEditAndTheSchedule) {
+TEST(ShardTable, AreKeptWhateverTheEditAndTheSchedule) {
   const Subject subject = fixture_subject(&copy_forward);
-  SimShards shards;
+  ShardTable shards;
   Case value = fixture_case(cp_mesh(3));
   EXPECT_EQ(prepare(shards, value, subject), "");
   const PlacedShard* first = &shards.at(2, 1);
@@ -24,9 +24,9 @@ TEST(SimShards, AreKeptWhateverTheEditAndTheSchedule) {
   EXPECT_EQ(&shards.at(2, 1), first);
 }
 
-TEST(SimShards, AreOthersOnAnotherMeshOrLayoutAndForAnotherSubject) {
+TEST(ShardTable, AreOthersOnAnotherMeshOrLayoutAndForAnotherSubject) {
   Subject subject = fixture_subject(&copy_forward);
-  SimShards shards;
+  ShardTable shards;
   const Case value = fixture_case(cp_mesh(3));
   EXPECT_EQ(prepare(shards, value, subject), "");
   const PlacedShard* first = &shards.at(0, 0);
@@ -45,20 +45,20 @@ TEST(SimShards, AreOthersOnAnotherMeshOrLayoutAndForAnotherSubject) {
   EXPECT_EQ(&shards.at(0, 0), first) << "what a problem needed is kept";
 }
 
-TEST(SimShards, OfAnotherProblemAreOthers) {
+TEST(ShardTable, OfAnotherProblemAreOthers) {
   const Subject subject = fixture_subject(&copy_forward);
-  SimShards shards;
+  ShardTable shards;
   EXPECT_EQ(prepare(shards, fixture_case(cp_mesh(3), 0, 7), subject), "");
   EXPECT_EQ(prepare(shards, fixture_case(cp_mesh(3), 0, 9), subject), "");
   EXPECT_EQ(shards.at(2, 0).indices[0], (std::vector<Index>{6, 7, 8}));
 }
 
-TEST(SimShards, ThatAreNoneAreNotKept) {
+TEST(ShardTable, ThatAreNoneAreNotKept) {
   Subject wrong = fixture_subject(&copy_forward);
   wrong.shard = [](const Case& value, const TensorSpec& spec, int rank) {
     return rank == 1 ? Shard{{0}} : fixture_shard(value, spec, rank);
   };
-  SimShards shards;
+  ShardTable shards;
   const Case value = fixture_case(cp_mesh(3));
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(prepare(shards, value, wrong),

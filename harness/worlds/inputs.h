@@ -1,4 +1,4 @@
-// SimInputs: the whole input and upstream tensors of a problem in their storage types, made once
+// Inputs: the whole input and upstream tensors of a problem in their storage types, made once
 // per problem; ranks get their shards from them and are checked against them afterwards.
 #pragma once
 
@@ -6,11 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "harness/worlds/sim_rank.h"
+#include "harness/worlds/placed_rank.h"
 
 namespace shardproof {
 
-class SimInputs {
+class Inputs {
  public:
   // Keeps what it has when the problem is the same as before.
   void prepare(const Problem& problem);
@@ -19,10 +19,10 @@ class SimInputs {
   const std::vector<TensorSpec>& specs() const { return specs_; }
 
   // Fills the inputs of the rank, which has its tensors.
-  void fill(SimRank& rank) const;
+  void fill(PlacedRank& rank) const;
 
   // Notes the first element that each rank changed of each input.
-  void find_changes(const SimRank& rank, std::vector<Finding>& findings) const;
+  void find_changes(const PlacedRank& rank, std::vector<Finding>& findings) const;
 
  private:
   std::optional<Problem> problem_;

@@ -1,4 +1,4 @@
-#include "harness/worlds/sim_inputs.h"
+#include "harness/worlds/inputs.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ bool is_input(const TensorSpec& spec) {
   return spec.kind == TensorKind::kInput || spec.kind == TensorKind::kUpstream;
 }
 
-void SimInputs::prepare(const Problem& problem) {
+void Inputs::prepare(const Problem& problem) {
   if (problem_ == problem) return;
   problem_.reset();
   specs_ = problem.op->tensors(problem);
@@ -28,7 +28,7 @@ void SimInputs::prepare(const Problem& problem) {
   problem_ = problem;
 }
 
-void SimInputs::fill(SimRank& rank) const {
+void Inputs::fill(PlacedRank& rank) const {
   std::vector<std::byte> room;
   for (std::size_t t = 0; t < specs_.size(); ++t) {
     if (!is_input(specs_[t])) continue;
@@ -47,7 +47,7 @@ void SimInputs::fill(SimRank& rank) const {
   }
 }
 
-void SimInputs::find_changes(const SimRank& rank, std::vector<Finding>& findings) const {
+void Inputs::find_changes(const PlacedRank& rank, std::vector<Finding>& findings) const {
   std::vector<std::byte> room;
   for (std::size_t t = 0; t < specs_.size(); ++t) {
     if (!is_input(specs_[t])) continue;

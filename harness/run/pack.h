@@ -1,6 +1,6 @@
-// Pack and Unpack: plain values as bytes on a pipe between the driver and its workers, which are
-// the same program on the same machine. Unpacking reads values in the order in which they were
-// packed.
+// Pack and Unpack: plain values as bytes between the driver, its workers and their ranks, which are
+// the same program on the same kind of machine. Unpacking reads values in the order in which they
+// were packed.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +43,7 @@ class Unpack {
     return std::string(take(size));
   }
   bool empty() const { return rest_.empty(); }
+  std::size_t left() const { return rest_.size(); }
 
  private:
   template <class T>

@@ -1,4 +1,4 @@
-#include "harness/worlds/sim_shards.h"
+#include "harness/worlds/shard_table.h"
 
 #include <fmt/format.h>
 
@@ -16,8 +16,8 @@ Problem without_edit(Problem problem) {
 
 }  // namespace
 
-std::string SimShards::prepare(const Case& value, const Subject& subject,
-                               const std::vector<TensorSpec>& specs) {
+std::string ShardTable::prepare(const Case& value, const Subject& subject,
+                                const std::vector<TensorSpec>& specs) {
   const Placement& placement = value.placement;
   if (Problem problem = without_edit(value.problem); !(problem == problem_)) {
     tables_.clear();

@@ -1,0 +1,176 @@
+#include "harness/worlds/mpi/program.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cfenv>
+#include <fstream>
+#include <new>
+
+#include "harness/model/require.h"
+#include "harness/worlds/inputs.h"
+#include "harness/worlds/mpi/rank.h"
+#include "harness/worlds/mpi/watcher.h"
+#include "harness/worlds/mpi_wire.h"
+#include "harness/worlds/shard_table.h"
+#include "harness/worlds/storage.h"
+
+namespace shardproof {
+namespace {
+
+class RankProgram {
+ public:
+  RankProgram(const RankTables& tables, RankStatus& status)
+      : tables_(tables), devices_(tables.devices), rank_(status.rank, status) {}
+
+  RankRecord run(const Order& order);
+
+ private:
+  void run_case(const Case& value, const Order& order);
+  void place_tensors(const Case& value, const Subject& subject);
+  void run_subject(const Subject& subject);
+  void collect(RankRecord& record);
+  const Subject& subject(std::string_view name) const;
+
+  const RankTables& tables_;
+  RankDevices devices_;
+  MpiRank rank_;
+  Inputs inputs_;
+  ShardTable shards_;
+  FarMemory far_;
+  std::vector<std::byte> room_;  // reused
+};
+
+RankRecord RankProgram::run(const Order& order) {
+  RankRecord record;
+  record.run = order.run;
+  try {
+    const Case value = parse_case(order.text, tables_.vocabulary);
+    set_case_for_require(order.text);
+    std::fesetenv(FE_DFL_ENV);  // whatever the subject before did
+    run_case(value, order);
+    collect(record);
+    if (value.placement.views != Views::kDense) rank_.find_written_gaps(record.findings);
+    rank_.clear();
+    if (value.placement.views == Views::kFar) far_.clear();
+  } catch (const Error& error) {
+    record.trouble = error.what();
+    record.ending = Ending::kCrashed;
+  }
+  return record;
+}
+
+void RankProgram::run_case(const Case& value, const Order& order) {
+  rank_.begin(value, *devices_.at_least(1, value.placement.device)[0], order);
+  const Subject& implementation = subject(value.placement.subject);
+  place_tensors(value, implementation);
+  run_subject(implementation);
+  // Others may wait for ever for a rank that failed: then the world ends them.
+  if (rank_.run.ending == Ending::kCompleted) rank_.meet_others();
+}
+
+void RankProgram::place_tensors(const Case& value, const Subject& subject) {
+  inputs_.prepare(value.problem);
+  const std::string why = shards_.prepare(value, subject, inputs_.specs());
+  require(why.empty(), "the world refuses shards that are none");
+  rank_.place_tensors(inputs_.specs(), shards_, far_);
+  inputs_.fill(rank_);
+}
+
+void RankProgram::run_subject(const Subject& subject) {
+  const auto threw = [&](std::string_view what) {
+    rank_.run.end(Ending::kThrew, fmt::format("rank {}: {} after {}", rank_.index(), what,
+                                              rank_.run.status().read().last_event()));
+  };
+  try {
+    subject.forward(rank_);
+    rank_.log.phase = Phase::kBackward;
+    if (subject.backward != nullptr) subject.backward(rank_);
+  } catch (const std::bad_alloc&) {
+    threw("memory exhausted");
+  } catch (const std::exception& error) {
+    threw(error.what());  // not a mismatch, which has ended the run already
+  } catch (...) {
+    threw("an exception that is not a std::exception");
+  }
+}
+
+void RankProgram::collect(RankRecord& record) {
+  MpiRun& run = rank_.run;
+  const bool completed = run.ending == Ending::kCompleted;
+  if (completed) rank_.messages.find_leaks();
+  rank_.find_broken_guards(run.findings);
+  if (completed) inputs_.find_changes(rank_, run.findings);
+  rank_.log.advance_to(run.elapsed());
+  record.ending = run.ending;
+  record.message = std::move(run.message);
+  record.findings = std::move(run.findings);
+  record.facts = rank_.log.facts(rank_.memory);
+  rank_.log.move_events_to(record.events);
+  record.flows = rank_.messages.flows();
+  if (!completed) return;
+  for (std::size_t t = 0; t < inputs_.specs().size(); ++t) {
+    if (is_input(inputs_.specs()[t])) continue;
+    const View& data = rank_.tensors[t].data;
+    const std::byte* bytes = packed_bytes(data, room_);
+    record.parts.emplace_back(reinterpret_cast<const char*>(bytes), data.bytes());
+  }
+}
+
+const Subject& RankProgram::subject(std::string_view name) const {
+  const auto found = std::find_if(tables_.subjects.begin(), tables_.subjects.end(),
+                                  [&](const Subject* each) { return each->name == name; });
+  if (found == tables_.subjects.end()) throw Error(fmt::format("unknown subject '{}'", name));
+  return **found;
+}
+
+// A rank that wants too much should fail alone: an equal share of this host's memory, on top of
+// what it uses already.
+void limit_memory(int ranks) {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  constexpr std::uint64_t kReserved = std::uint64_t{1} << 40;
+  if (pages * page > kReserved) return;  // a sanitizer's addresses are no memory
+  const auto all = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * page;
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 30;
+  const std::uint64_t share = std::max(kLeast, all / static_cast<std::uint64_t>(ranks));
+  const rlimit limit{pages * page + share, pages * page + share};
+  setrlimit(RLIMIT_AS, &limit);
+}
+
+void join_world(RankStatus& status) {
+  int number = 0;
+  int ranks = 0;
+  check_mpi(MPI_Init(nullptr, nullptr));
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &number));
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
+  status.ranks = ranks;
+  status.rank = number;
+  limit_memory(ranks);
+}
+
+}  // namespace
+
+void run_rank_program(const RankTables& tables, const std::string& address,
+                      const std::string& token) {
+  RankStatus& status = RankStatus::make();
+  const int ready = fork_watched_rank(address, token, status);
+  join_world(status);
+  const char byte = 1;
+  if (write(ready, &byte, 1) != 1) _exit(1);
+  Wire wire = connect_to(address);
+  wire.send(Greeting{token, false, status.rank, status.ranks}.packed());
+  RankProgram program(tables, status);
+  for (std::string message; wire.receive(message);) {
+    const bool sent = wire.send(program.run(Order::unpacked(message)).packed());
+    status.become(Activity::State::kIdle);
+    if (!sent) break;
+  }
+  _exit(0);  // the driver is gone: there is nothing to tidy up that its guard does not
+}
+
+}  // namespace shardproof
