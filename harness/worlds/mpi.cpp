@@ -32,7 +32,7 @@ class MpiWorld final : public World {
   Outcome run(const Case& value, const Subject& subject, const RunOptions& options) override;
 
  private:
-  MpiFleet& fleet(int ranks);
+  void start_fleet(int ranks);
   Conclusion run_on_ranks(const Case& value, const RunOptions& options);
   void assemble(std::vector<RankRecord> records, const RunOptions& options, Outcome& outcome);
   bool gather(const std::vector<RankRecord>& records, const RunOptions& options, Outcome& outcome);
@@ -52,14 +52,12 @@ std::string MpiWorld::unsupported(int ranks) const {
 }
 
 // A world that is too small is replaced by one that is large enough.
-MpiFleet& MpiWorld::fleet(int ranks) {
-  if (!fleet_ || fleet_->ranks() < ranks) {
-    fleet_.reset();
-    MpiCommand command = options_.command;
-    command.ranks = std::max({command.ranks, ranks, most_ranks_});
-    fleet_.emplace(std::move(command));
-  }
-  return *fleet_;
+void MpiWorld::start_fleet(int ranks) {
+  if (fleet_ && fleet_->ranks() >= ranks) return;
+  fleet_.reset();
+  MpiCommand command = options_.command;
+  command.ranks = std::max({command.ranks, ranks, most_ranks_});
+  fleet_.emplace(std::move(command));
 }
 
 Outcome MpiWorld::run(const Case& value, const Subject& subject, const RunOptions& options) {
@@ -86,10 +84,15 @@ Conclusion MpiWorld::run_on_ranks(const Case& value, const RunOptions& options) 
   const Operator& op = *value.problem.op;
   const double work = op.work == nullptr ? 0 : op.work(value.problem);
   for (int deaths = 1;; ++deaths) {
-    MpiFleet& started = fleet(ranks);
+    try {
+      start_fleet(ranks);
+    } catch (const Error&) {
+      if (deaths == kOutsideDeaths) throw;
+      continue;  // somebody may have killed a part of it before it was complete
+    }
     const auto start = std::chrono::steady_clock::now();
     Conclusion conclusion =
-        started.run(to_text(value), options.keep_trace, ranks, limit_.seconds(work));
+        fleet_->run(to_text(value), options.keep_trace, ranks, limit_.seconds(work));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     if (conclusion.ending == Ending::kCompleted) limit_.learn(work, took.count());
     if (!conclusion.is_outside || deaths == kOutsideDeaths) return conclusion;

@@ -116,7 +116,7 @@ Conclusion MpiFleet::run(const std::string& text, bool keep_trace, int ranks,
   listen(0, watch, start);
   if (is_broken()) return conclude_outside();  // it died while nothing ran
   const std::string order = Order{run_, text, keep_trace}.packed();
-  for (std::size_t i = 0; i < count; ++i) members_[i].is_lost = !members_[i].rank.send(order);
+  for (std::size_t i = 0; i < count; ++i) members_[i].rank_lost = !members_[i].rank.send(order);
   double next_question = kAskFrom;
   double give_up = -1;  // when to make the best of what is known
   while (!is_complete(count)) {
@@ -142,9 +142,9 @@ void MpiFleet::listen(std::size_t ranks, MpiWatch& watch, double start) {
   std::vector<pollfd> events;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const Member& member = members_[i];
-    const bool awaits = i < ranks && !member.record && !member.is_lost;
+    const bool awaits = i < ranks && !member.record && !member.rank_lost;
     events.push_back({awaits ? member.rank.descriptor() : -1, POLLIN, 0});
-    events.push_back({member.is_lost ? -1 : member.watcher.descriptor(), POLLIN, 0});
+    events.push_back({member.watcher_lost ? -1 : member.watcher.descriptor(), POLLIN, 0});
   }
   events.push_back({launch_->status() ? -1 : launch_->descriptor(), POLLIN, 0});
   poll(events.data(), events.size(), ranks == 0 ? 0 : kLookMs);
@@ -172,7 +172,7 @@ void MpiFleet::hear_rank(Member& member, int rank, MpiWatch& watch) {
     member.record = std::move(record);
     watch.has_finished(rank);
   }
-  if (!is_there && !member.record) member.is_lost = true;
+  if (!is_there && !member.record) member.rank_lost = true;
 }
 
 void MpiFleet::hear_watcher(Member& member, int rank, MpiWatch& watch, double now) {
@@ -187,13 +187,13 @@ void MpiFleet::hear_watcher(Member& member, int rank, MpiWatch& watch, double no
       watch.add(rank, report, now);
     }
   }
-  if (!is_there) member.is_lost = true;
+  if (!is_there) member.watcher_lost = true;
 }
 
 void MpiFleet::ask(std::size_t ranks) {
   for (std::size_t i = 0; i < ranks; ++i) {
     Member& member = members_[i];
-    if (member.record || member.is_asked || member.is_lost) continue;
+    if (member.record || member.is_asked || member.watcher_lost) continue;
     member.is_asked = member.watcher.send("?");
   }
 }
@@ -216,8 +216,9 @@ bool MpiFleet::has_failed(std::size_t ranks) const {
 
 bool MpiFleet::is_broken() {
   return launch_->status() ||
-         std::any_of(members_.begin(), members_.end(),
-                     [](const Member& member) { return member.is_lost || member.end; });
+         std::any_of(members_.begin(), members_.end(), [](const Member& member) {
+           return member.rank_lost || member.watcher_lost || member.end;
+         });
 }
 
 // A rank whose process has ended explains more than one that says what went wrong, and both more

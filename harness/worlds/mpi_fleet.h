@@ -37,7 +37,8 @@ class MpiFleet {
     Wire watcher;
     std::optional<RankRecord> record;
     std::optional<Report> end;
-    bool is_lost = false;   // a connection closed
+    bool rank_lost = false;  // its connection closed
+    bool watcher_lost = false;
     bool is_asked = false;  // the watcher owes a report
   };
 

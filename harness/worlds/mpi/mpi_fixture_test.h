@@ -25,8 +25,9 @@ std::unique_ptr<World> make_test_mpi(int ranks, double run_seconds = 20);
 
 Outcome run_test(World& world, const Case& value, const RunOptions& options = {});
 
-// Processes below this one, and folders of MPI worlds of this user.
+// Processes below this one; folders of MPI worlds, and those of them that are not in `known`.
 std::vector<int> descendants();
 std::set<std::string> run_folders();
+std::set<std::string> new_folders(const std::set<std::string>& known);
 
 }  // namespace shardproof

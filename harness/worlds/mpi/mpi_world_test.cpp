@@ -48,6 +48,12 @@ std::set<std::string> run_folders() {
   return found;
 }
 
+std::set<std::string> new_folders(const std::set<std::string>& known) {
+  std::set<std::string> folders = run_folders();
+  for (const std::string& folder : known) folders.erase(folder);
+  return folders;
+}
+
 namespace {
 
 void expect_same(const Outcome& got, const Outcome& want) {
@@ -242,11 +248,11 @@ TEST(MpiWorld, LeavesNothingBehindWhoeverIsKilled) {
       return end != std::string::npos && line[end + 2] != 'Z';
     });
   };
-  for (int i = 0; i < 100 && (alive() > 0 || run_folders() != before); ++i) {
+  for (int i = 0; i < 100 && (alive() > 0 || !new_folders(before).empty()); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_EQ(alive(), 0);
-  EXPECT_EQ(run_folders(), before);
+  EXPECT_TRUE(new_folders(before).empty());
 }
 
 TEST(MpiWorld, SaysWhyItCannotStart) {
