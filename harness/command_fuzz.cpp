@@ -90,7 +90,7 @@ int run(const FuzzFlags& flags, const Tables& tables, bool has_cases) {
   std::cout.flush();
   std::fflush(stdout);
   const Tally tally = run_campaign(tables, domain, options, views);
-  if (tally.failing() > 0) return kExitFalsified;
+  if (tally.failing() + tally.excesses() > 0) return kExitFalsified;
   return tally.judged() > 0 ? kExitHolds : kExitUnusable;
 }
 

@@ -6,7 +6,9 @@
 
 #include "harness/check/compare.h"
 #include "harness/check/diagnose.h"
+#include "harness/check/ladder.h"
 #include "harness/check/pack.h"
+#include "harness/check/pool.h"
 
 namespace shardproof {
 namespace {
@@ -78,10 +80,11 @@ std::string CaseResult::packed() const {
   for (const TensorNumbers& numbers : tensors) {
     pack.text(numbers.tensor).real(numbers.error).real(numbers.worst);
     pack.real(numbers.likely).real(numbers.rms).real(numbers.limit);
-    pack.real(numbers.baseline_limit).whole(numbers.has_power);
+    pack.real(numbers.baseline_limit).real(numbers.mean_square).whole(numbers.has_power);
   }
   pack.whole(static_cast<std::int64_t>(diagnosis.size()));
   for (const std::string& sentence : diagnosis) pack.text(sentence);
+  pack.text(ladder);
   return pack.bytes();
 }
 
@@ -105,12 +108,14 @@ CaseResult CaseResult::unpacked(std::string_view bytes) {
     numbers.rms = unpack.real();
     numbers.limit = unpack.real();
     numbers.baseline_limit = unpack.real();
+    numbers.mean_square = unpack.real();
     numbers.has_power = unpack.whole() != 0;
     result.tensors.push_back(std::move(numbers));
   }
   for (std::int64_t count = unpack.whole(); count > 0; --count) {
     result.diagnosis.push_back(unpack.text());
   }
+  result.ladder = unpack.text();
   return result;
 }
 
@@ -145,6 +150,7 @@ std::vector<TensorNumbers> tensor_numbers(const Run& run, bool all) {
     if (got->got.size() == want->want.size() && !want->want.empty()) {
       numbers.limit = detection_limit(*want);
       numbers.baseline_limit = baseline_limit(*got, *want);
+      numbers.mean_square = mean_square_error(*got, *want);
       numbers.has_power = has_power(*want);
     }
     result.push_back(std::move(numbers));
@@ -167,6 +173,7 @@ CaseResult summarize(const CaseReport& report, const Tables& tables, bool all_nu
   if (completed && (all_numbers || judged_by_reference(report))) {
     result.tensors = tensor_numbers(*report.base, all_numbers);
   }
+  if (completed && all_numbers) result.ladder = ladder(*report.base);
   if (completed && all_numbers && report.first_failure() != nullptr) {
     result.diagnosis = diagnose(*report.base);
   }

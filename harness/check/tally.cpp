@@ -1,5 +1,6 @@
 #include "harness/check/tally.h"
 
+#include <algorithm>
 #include <cctype>
 #include <numeric>
 
@@ -57,6 +58,9 @@ void Tally::add(const Judged& judged) {
     Power& caught = power[{op, each.tensor, judged.value.problem.dtype}];
     caught.limit.add(each.limit);
     caught.baseline.add(each.baseline_limit);
+    const bool is_pooled = each.mean_square >= 0 && judged.origin.empty() &&
+                           !is_failure(result.overall) && is_poolable(judged.value.problem);
+    if (is_pooled) pools[{subject, each.tensor, judged.value.problem.dtype}].add(each.mean_square);
     ++tensors;
     if (!each.has_power) ++powerless_tensors;
     WorstRatio& worst = ratios[{op, each.tensor}];
@@ -78,6 +82,11 @@ std::uint64_t Tally::failing() const {
     if (is_failure(static_cast<VerdictKind>(kind))) result += kinds[static_cast<std::size_t>(kind)];
   }
   return result;
+}
+
+std::uint64_t Tally::excesses() const {
+  return static_cast<std::uint64_t>(std::count_if(
+      pools.begin(), pools.end(), [](const auto& each) { return each.second.exceeds(); }));
 }
 
 std::uint64_t Tally::judged() const { return failing() + count(VerdictKind::kHolds); }

@@ -6,6 +6,7 @@
 
 #include "harness/model/edit.h"
 #include "harness/model/require.h"
+#include "harness/model/swamped.h"
 #include "harness/model/word.h"
 
 namespace shardproof {
@@ -96,6 +97,8 @@ class Drawer {
         return uniform_attention(position, value);
       case Edit::kNudge:
         return nudged(position, value);
+      case Edit::kSwamped:
+        return swamped(spec_, position, bits(drawn_at(spec_, position)));
     }
     return value;
   }
@@ -224,16 +227,9 @@ class Drawer {
 
   double huge(double n) const {
     const Range2 range = range_of(spec_.dtype);
-    switch (spec_.role) {
-      case Role::kValue:
-        return n * range.huge;
-      case Role::kActivation:
-        return n * range.huge_factor;
-      case Role::kUpstream:
-        return n * range.small;
-      default:
-        return n;
-    }
+    if (spec_.role == Role::kValue) return n * range.huge;
+    if (spec_.role == Role::kActivation) return n * range.huge_factor;
+    return spec_.role == Role::kUpstream ? n * range.small : n;
   }
 
   // -2..2; upstream gradients are never zero.
