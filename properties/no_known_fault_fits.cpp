@@ -1,6 +1,6 @@
 // Oracle, on the shape of errors: none of the faults that may hide below the roundings explains the
-// error of two larger problems of the same kind. Larger, because small errors must add up; two,
-// because roundings may once lean the way of a fault, but not for other data again.
+// error of three larger problems of the same kind. Larger, because small errors must add up; three,
+// because roundings may once lean the way of a fault, but not for other data again and again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +14,11 @@ namespace {
 
 // Enough elements for power, few enough to cost no more than a dozen small cases.
 constexpr TwinExtents kLeast{44, 13};
+constexpr std::size_t kTwins = 3;
 
 std::string inapplicable(const Case& value, const Subject& subject) {
   if (storage_bytes(value.problem.dtype) != 2) return "the bounds of single elements see as much";
-  const Problem problem = twin_of(value, subject, kLeast, 1).problem;
+  const Problem problem = twin_of(value, subject, kLeast, 0).problem;
   const auto& all = problem.op->hypotheses;
   const bool any = std::any_of(all.begin(), all.end(),
                                [&](const Hypothesis& each) { return each.concerns(problem); });
@@ -32,8 +33,10 @@ Verdict judge(const Evidence& evidence) {
     const Fit once = fit(first, each);
     had_power = had_power || once.power >= kLeastPower;
     if (!fits(once)) continue;
-    const bool again = evidence.variants.size() > 1 && fits(fit(*evidence.variants[1], each));
-    if (!again) continue;
+    const bool always = evidence.variants.size() == kTwins &&
+                        std::all_of(evidence.variants.begin() + 1, evidence.variants.end(),
+                                    [&](const Run* run) { return fits(fit(*run, each)); });
+    if (!always) continue;
     return Verdict::falsified(
         each.says, fmt::format("the error is {:.2f} times what it would be if {} (size {:.0f} "
                                "standard deviations)\nin {}",
@@ -48,11 +51,15 @@ const Property& no_known_fault_fits_property() {
   static const Property property{
       .name = "no_known_fault_fits",
       .family = Family::kOracle,
-      .claim = "No known fault, however small, explains the errors of two runs on plain data.",
+      .claim = "No known fault, however small, explains the errors of three runs on plain data.",
       .inapplicable = inapplicable,
-      .variants = [](const Case& value, const Subject& subject) -> std::vector<Case> {
-        return {twin_of(value, subject, kLeast, 1), twin_of(value, subject, kLeast, 2)};
-      },
+      .variants =
+          [](const Case& value, const Subject& subject) {
+            std::vector<Case> twins;
+            for (std::size_t i = 0; i < kTwins; ++i)
+              twins.push_back(twin_of(value, subject, kLeast, i));
+            return twins;
+          },
       .judge = judge,
   };
   return property;

@@ -17,6 +17,7 @@ Case twin_of(const Case& value, const Subject& subject, const TwinExtents& least
   p.data = DataRecipe::kNormal;
   p.edit = Edit::kNone;
   p.seed = mix(p.seed + number) >> 32;
+  p.scale = 0;  // weights that differ, so that their roundings do
   p.batch = 1;
   if (p.heads > kMostHeads) {
     p.heads = kMostHeads;

@@ -17,10 +17,11 @@ inline constexpr double kLeastShare = 0.5;
 inline constexpr double kLargestShare = 1.5;
 
 // Below this a fit says nothing. The share of a run without the fault has a standard deviation of
-// 1 / power if errors are independent, and of a few times that where many elements share a rounding
-// (a gradient of weights sums few tokens over and over). At three times it, kLeastShare is 2.7
-// standard deviations away; a verdict needs that in two runs of other data.
-inline constexpr double kLeastPower = 16;
+// 1 / power if errors are independent, of twice that in honest runs (measured), and of up to
+// sqrt(width) / power where all elements of a row share the rounding of one weight P. For rows of 13
+// kLeastShare is then 2.8 standard deviations away, and a verdict needs that for other data again:
+// 2e-8 for three runs.
+inline constexpr double kLeastPower = 20;
 
 inline bool fits(const Fit& fit) {
   return fit.power >= kLeastPower && fit.share >= kLeastShare && fit.share <= kLargestShare;
