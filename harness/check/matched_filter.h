@@ -18,9 +18,9 @@ inline constexpr double kLargestShare = 1.5;
 
 // Below this a fit says nothing. The share of a run without the fault has a standard deviation of
 // 1 / power if errors are independent, of twice that in honest runs (measured), and of up to
-// sqrt(width) / power where all elements of a row share the rounding of one weight P. For rows of 13
-// kLeastShare is then 2.8 standard deviations away, and a verdict needs that for other data again:
-// 2e-8 for three runs.
+// sqrt(width) / power where all elements of a row share the rounding of one weight P. For rows of
+// 13 kLeastShare is then 2.8 standard deviations away, and a verdict needs that for other data
+// again: 2e-8 for three runs.
 inline constexpr double kLeastPower = 20;
 
 inline bool fits(const Fit& fit) {
