@@ -55,6 +55,7 @@ int run(const CheckFlags& flags, const Tables& tables) {
   fmt::print("{}\n", to_text(value));
   print_numbers(result);
   print_verdicts(result, tables);
+  if (!result.ladder.empty()) fmt::print("\n  ladder: {}\n", result.ladder);
   if (!result.diagnosis.empty()) fmt::print("\n  diagnosis\n");
   for (const std::string& sentence : result.diagnosis) fmt::print("    {}\n", sentence);
   fmt::print("\n{}\n", name(result.overall));

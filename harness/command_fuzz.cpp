@@ -110,7 +110,7 @@ int run(const FuzzFlags& flags, const Tables& tables, bool has_cases) {
   std::cout.flush();
   std::fflush(stdout);
   const Tally tally = run_campaign(limited, domain, options, views);
-  if (tally.failing() > 0) return kExitFalsified;
+  if (tally.failing() + tally.excesses() > 0) return kExitFalsified;
   if (flags.require_all) require_everything(tally);
   return tally.judged() > 0 ? kExitHolds : kExitUnusable;
 }

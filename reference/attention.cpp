@@ -10,6 +10,7 @@
 
 #include "harness/model/edit.h"
 #include "harness/model/element.h"
+#include "reference/hypotheses.h"
 
 namespace shardproof {
 namespace {
@@ -263,7 +264,8 @@ const Operator& attention_operator() {
       .repair = repair,
       .broken_rule = broken_rule,
       .evaluate = evaluate,
-      .work = work};
+      .work = work,
+      .hypotheses = attention_hypotheses()};
   return op;
 }
 

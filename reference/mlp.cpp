@@ -6,6 +6,7 @@
 
 #include "harness/model/edit.h"
 #include "reference/evaluation.h"
+#include "reference/hypotheses.h"
 
 namespace shardproof {
 namespace {
@@ -213,10 +214,11 @@ Expected evaluate(const Problem& problem, const Contract& contract, Effort effor
 
 const Operator& mlp_operator() {
   static const Operator op{
-      "mlp",    "two linear layers with an activation between them, optionally gated",
-      kKeys,    tensors,
-      repair,   broken_rule,
-      evaluate, work};
+      "mlp",           "two linear layers with an activation between them, optionally gated",
+      kKeys,           tensors,
+      repair,          broken_rule,
+      evaluate,        work,
+      mlp_hypotheses()};
   return op;
 }
 

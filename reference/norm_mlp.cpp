@@ -6,6 +6,7 @@
 #include <array>
 
 #include "harness/model/edit.h"
+#include "reference/hypotheses.h"
 
 namespace shardproof {
 namespace {
@@ -79,7 +80,8 @@ const Operator& norm_mlp_operator() {
                            repair,
                            broken_rule,
                            evaluate_norm_mlp,
-                           work};
+                           work,
+                           norm_mlp_hypotheses()};
   return op;
 }
 

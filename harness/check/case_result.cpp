@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "harness/check/diagnose.h"
+#include "harness/check/ladder.h"
+#include "harness/check/pool.h"
 #include "harness/run/pack.h"
 
 namespace shardproof {
@@ -77,10 +79,12 @@ std::string CaseResult::packed() const {
   for (const TensorNumbers& numbers : tensors) {
     pack.text(numbers.tensor).real(numbers.error).real(numbers.worst);
     pack.real(numbers.likely).real(numbers.rms).real(numbers.limit);
-    pack.real(numbers.baseline_limit).whole(static_cast<int>(numbers.sharpness));
+    pack.real(numbers.baseline_limit).real(numbers.mean_square);
+    pack.whole(static_cast<int>(numbers.sharpness));
   }
   pack.whole(static_cast<std::int64_t>(diagnosis.size()));
   for (const std::string& sentence : diagnosis) pack.text(sentence);
+  pack.text(ladder);
   return pack.bytes();
 }
 
@@ -104,12 +108,14 @@ CaseResult CaseResult::unpacked(std::string_view bytes) {
     numbers.rms = unpack.real();
     numbers.limit = unpack.real();
     numbers.baseline_limit = unpack.real();
+    numbers.mean_square = unpack.real();
     numbers.sharpness = static_cast<Sharpness>(unpack.whole());
     result.tensors.push_back(std::move(numbers));
   }
   for (std::int64_t count = unpack.whole(); count > 0; --count) {
     result.diagnosis.push_back(unpack.text());
   }
+  result.ladder = unpack.text();
   return result;
 }
 
@@ -145,6 +151,7 @@ std::vector<TensorNumbers> tensor_numbers(const Run& run, bool all) {
     if (got->got.size() == want->want.size() && !want->want.empty()) {
       numbers.limit = detection_limit(*want);
       numbers.baseline_limit = baseline_limit(*got, *want);
+      numbers.mean_square = mean_square_error(*got, *want);
       numbers.sharpness = sharpness(*want, run.value.placement.mesh.ranks());
     }
     result.push_back(std::move(numbers));
@@ -167,6 +174,7 @@ CaseResult summarize(const CaseReport& report, const Tables& tables, bool all_nu
   if (completed && (all_numbers || judged_by_reference(report))) {
     result.tensors = tensor_numbers(*report.base, all_numbers);
   }
+  if (completed && all_numbers) result.ladder = ladder(*report.base);
   if (completed && all_numbers && report.first_failure() != nullptr) {
     result.diagnosis = diagnose(*report.base);
   }

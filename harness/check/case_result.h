@@ -20,6 +20,7 @@ struct TensorNumbers {
   double rms = 0;     // rms error / model rms; 0 where there is no model
   double limit = 0;   // detection_limit
   double baseline_limit = 0;
+  double mean_square = -1;  // mean_square_error
   Sharpness sharpness = Sharpness::kIdle;
 };
 
@@ -37,6 +38,7 @@ struct CaseResult {
   std::vector<PropertyResult> properties;
   std::vector<TensorNumbers> tensors;
   std::vector<std::string> diagnosis;  // of a failure, with all numbers
+  std::string ladder;                  // of a run that completed, with all numbers
   std::string trouble;                 // set when the environment, not the subject, is wrong
   bool has_golden = false;             // whether the golden that was asked for is stored
 

@@ -67,6 +67,7 @@ class ConsoleSink : public Sink {
     print_coverage(tally);
     print_ratios(tally);
     print_power(tally);
+    print_pools(tally);
     print_reasons(tally);
     print_idle(tally);
     print_failures(tally);
@@ -146,6 +147,24 @@ class ConsoleSink : public Sink {
                grouped(tally.powerless_tensors), grouped(tally.tensors), 100 * share);
   }
 
+  // The pools nearest to their limits.
+  void print_pools(const Tally& tally) {
+    constexpr std::size_t kShown = 5;
+    std::vector<std::pair<double, PoolKey>> pools;
+    for (const auto& [key, pool] : tally.pools) pools.emplace_back(pool.rms() / pool.limit(), key);
+    if (pools.empty()) return;
+    std::sort(pools.rbegin(), pools.rend());
+    fmt::print(out_, "\nErrors over model errors, pooled over cases, of {}; nearest to the limit\n",
+               plural(pools.size(), "kind"));
+    for (std::size_t i = 0; i < std::min(kShown, pools.size()); ++i) {
+      const PoolKey& key = pools[i].second;
+      const Pool& pool = tally.pools.at(key);
+      fmt::print(out_, "  {:<28} {:<10} {:<5} {:>8} cases  {:.3f}, at most {:.3f}{}\n", key.subject,
+                 key.tensor, format(key.dtype).name, grouped(pool.cases()), pool.rms(),
+                 pool.limit(), pool.exceeds() ? "  EXCEEDED" : "");
+    }
+  }
+
   void print_reasons(const Tally& tally) {
     constexpr std::size_t kShown = 12;
     std::vector<std::pair<std::uint64_t, std::string>> reasons;
@@ -204,6 +223,9 @@ class ConsoleSink : public Sink {
   void print_verdict(const Tally& tally) {
     if (tally.failing() > 0) {
       fmt::print(out_, "\nFALSIFIED: {}\n", plural(tally.failing(), "failing case"));
+    } else if (tally.excesses() > 0) {
+      fmt::print(out_, "\nFALSIFIED: {} of errors too large, though no case alone is\n",
+                 plural(tally.excesses(), "pool"));
     } else if (tally.judged() == 0) {
       fmt::print(out_, "\nNOTHING CHECKED: no case was judged\n");
     } else {

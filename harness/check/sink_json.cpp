@@ -101,6 +101,16 @@ class JsonSink : public Sink {
                         {"median_twice_baseline", power.baseline.quantile(0.5)}});
     }
     record["detection_limits"] = limits;
+    Json pools = Json::array();
+    for (const auto& [key, pool] : tally.pools) {
+      pools.push_back({{"subject", key.subject},
+                       {"tensor", key.tensor},
+                       {"dtype", format(key.dtype).name},
+                       {"cases", pool.cases()},
+                       {"rms", pool.rms()},
+                       {"limit", pool.limit()}});
+    }
+    record["pools"] = pools;
     record["tensors"] = tally.tensors;
     record["powerless_tensors"] = tally.powerless_tensors;
     record["reasons"] = tally.reasons;

@@ -87,13 +87,18 @@ void Tally::count_reason(VerdictKind kind, std::string_view who, std::string_vie
 }
 
 void Tally::add_tensors(const Judged& judged) {
-  const Subject* known = tables.subject(judged.value.placement.subject);
+  const CaseResult& result = judged.result;
+  const std::string& subject = judged.value.placement.subject;
+  const Subject* known = tables.subject(subject);
   const bool single = known && known->axes.empty();
   const std::string op(judged.value.problem.op->name);
-  for (const TensorNumbers& each : judged.result.tensors) {
+  for (const TensorNumbers& each : result.tensors) {
     Power& caught = power[{op, each.tensor, judged.value.problem.dtype}];
     caught.limit.add(each.limit);
     caught.baseline.add(each.baseline_limit);
+    const bool is_pooled = each.mean_square >= 0 && judged.origin.empty() &&
+                           !is_failure(result.overall) && is_poolable(judged.value.problem);
+    if (is_pooled) pools[{subject, each.tensor, judged.value.problem.dtype}].add(each.mean_square);
     ++tensors;
     if (each.sharpness == Sharpness::kBlunt) ++powerless_tensors;
     WorstRatio& worst = ratios[{op, each.tensor}];
@@ -137,6 +142,11 @@ std::uint64_t Tally::failing() const {
     if (is_failure(static_cast<VerdictKind>(kind))) result += kinds[static_cast<std::size_t>(kind)];
   }
   return result;
+}
+
+std::uint64_t Tally::excesses() const {
+  return static_cast<std::uint64_t>(std::count_if(
+      pools.begin(), pools.end(), [](const auto& each) { return each.second.exceeds(); }));
 }
 
 std::uint64_t Tally::judged() const { return failing() + count(VerdictKind::kHolds); }

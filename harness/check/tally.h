@@ -12,6 +12,7 @@
 #include "harness/check/case_result.h"
 #include "harness/check/coverage.h"
 #include "harness/check/limits.h"
+#include "harness/check/pool.h"
 
 namespace shardproof {
 
@@ -57,6 +58,15 @@ struct WorstRatio {
   std::string sharded_case;
 };
 
+// The kind of one pool of errors.
+struct PoolKey {
+  std::string subject;
+  std::string tensor;
+  DType dtype = DType::kF32;
+
+  auto operator<=>(const PoolKey&) const = default;
+};
+
 class Tally {
  public:
   Tally(const Domain& domain, const Tables& tables);
@@ -65,8 +75,9 @@ class Tally {
 
   std::uint64_t cases() const;
   std::uint64_t count(VerdictKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
-  std::uint64_t failing() const;  // cases that count against a subject
-  std::uint64_t judged() const;   // cases about which something was said
+  std::uint64_t failing() const;   // cases that count against a subject
+  std::uint64_t judged() const;    // cases about which something was said
+  std::uint64_t excesses() const;  // pools whose errors are larger than contracts permit
   // Properties that were asked and judged no case.
   std::vector<std::string> idle_properties() const;
   // Subjects of the domain of which no case was judged.
@@ -86,6 +97,7 @@ class Tally {
   std::map<std::string, std::uint64_t> reasons;                   // refused, vacuous and discarded
   std::map<std::pair<std::string, std::string>, WorstRatio> ratios;    // (operator, tensor)
   std::map<std::tuple<std::string, std::string, DType>, Power> power;  // (operator, tensor, dtype)
+  std::map<PoolKey, Pool> pools;        // of generated cases that do not fail
   std::uint64_t tensors = 0;            // compared with the reference
   std::uint64_t powerless_tensors = 0;  // whose bounds would hide a structural fault
   Coverage coverage;

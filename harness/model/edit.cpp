@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "harness/model/swamped.h"
+
 namespace shardproof {
 namespace {
 
-constexpr std::array<std::string_view, 8> kEdits{"none",      "from",           "hidden_nan",
+constexpr std::array<std::string_view, 9> kEdits{"none",      "from",           "hidden_nan",
                                                  "nan_token", "upstream_twice", "values_twice",
-                                                 "uniform",   "nudge"};
+                                                 "uniform",   "nudge",          "swamped"};
 
 bool is_read(const TensorSpec& spec, Role role) {
   return spec.kind == TensorKind::kInput && spec.role == role;
@@ -68,6 +70,8 @@ bool has_edit(Edit edit, std::span<const TensorSpec> tensors) {
       return has_role(tensors, Role::kKey) || has_role(tensors, Role::kWord);
     case Edit::kUniform:
       return has_role(tensors, Role::kQuery);
+    case Edit::kSwamped:
+      return std::any_of(tensors.begin(), tensors.end(), can_be_swamped);
     case Edit::kValuesTwice:
       return std::any_of(tensors.begin(), tensors.end(),
                          [](const TensorSpec& spec) { return spec.value_power != 0; });

@@ -7,6 +7,7 @@
 #include "harness/model/edit.h"
 #include "harness/model/recipe.h"
 #include "harness/model/require.h"
+#include "harness/model/swamped.h"
 #include "harness/model/word.h"
 
 namespace shardproof {
@@ -50,6 +51,8 @@ class Drawer {
         return uniform_attention(position, value);
       case Edit::kNudge:
         return nudged(position, value);
+      case Edit::kSwamped:
+        return swamped(spec_, position, recipe_.bits(drawn_at(spec_, position)));
     }
     return value;
   }

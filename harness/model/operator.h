@@ -64,6 +64,18 @@ struct Expected {
 // kValues: `want` only. kLikely: T2 and sigma, T1 left equal to infinity. kAll: T1 too.
 enum class Effort { kValues, kLikely, kAll };
 
+// A known way to be wrong. The error of a run is compared, element by element, with what the fault
+// would change if nothing were rounded: so a fault far below one rounding shows (numerics, "matched
+// filter").
+struct Hypothesis {
+  std::string_view says;  // the fault in one line
+  bool (*concerns)(const Problem& problem);
+
+  // The tensors that come out otherwise, only `spec` and `want` of them. `answer`: the right one.
+  std::vector<ExpectedTensor> (*alternative)(const Problem& problem, const Contract& contract,
+                                             const Expected& answer);
+};
+
 struct Operator {
   std::string_view name;
   std::string_view summary;
@@ -82,6 +94,8 @@ struct Operator {
 
   // Multiply-adds of the forward and backward pass, to set time limits and virtual time.
   double (*work)(const Problem& problem);
+
+  std::span<const Hypothesis> hypotheses{};
 };
 
 }  // namespace shardproof

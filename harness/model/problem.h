@@ -50,6 +50,7 @@ enum class Edit {
   kValuesTwice,    // tensors with a value_power (operator.h) are doubled
   kUniform,        // queries and score biases are 0, values one-hot: every visible key weighs alike
   kNudge,          // every element moves by kNudges[edit_at] (edit.h) up or down
+  kSwamped,        // integers, and in sums two large terms that cancel (swamped.h)
 };
 
 std::span<const std::string_view> names_of_score_bias();

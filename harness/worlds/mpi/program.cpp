@@ -32,15 +32,16 @@ class RankProgram {
   void place_tensors(const Case& value, const Subject& subject);
   void run_subject(const Subject& subject);
   void collect(RankRecord& record);
+  void take_outputs(RankRecord& record);
   const Subject& subject(std::string_view name) const;
 
   const RankTables& tables_;
   RankDevices devices_;
+  FarMemory far_;  // outlives the rank
   MpiRank rank_;
   Inputs inputs_;
   ShardTable shards_;
-  FarMemory far_;
-  std::vector<std::byte> room_;  // reused
+  std::vector<std::byte> room_;  // for outputs that are not dense
 };
 
 RankRecord RankProgram::run(const Order& order) {
@@ -52,7 +53,6 @@ RankRecord RankProgram::run(const Order& order) {
     std::fesetenv(FE_DFL_ENV);  // whatever the subject before did
     run_case(value, order);
     collect(record);
-    if (value.placement.views != Views::kDense) rank_.find_written_gaps(record.findings);
     rank_.clear();
     if (value.placement.views == Views::kFar) far_.clear();
   } catch (const Error& error) {
@@ -110,7 +110,13 @@ void RankProgram::collect(RankRecord& record) {
   record.facts = rank_.log.facts(rank_.memory);
   rank_.log.move_events_to(record.events);
   record.flows = rank_.messages.flows();
-  if (!completed) return;
+  if (completed) take_outputs(record);
+  if (rank_.running().placement.views != Views::kDense) {
+    rank_.find_written_gaps(record.findings);
+  }
+}
+
+void RankProgram::take_outputs(RankRecord& record) {
   for (std::size_t t = 0; t < inputs_.specs().size(); ++t) {
     if (is_input(inputs_.specs()[t])) continue;
     const View& data = rank_.tensors[t].data;
@@ -138,7 +144,7 @@ void limit_memory(int ranks) {
   constexpr std::uint64_t kLeast = std::uint64_t{1} << 30;
   const std::uint64_t share = std::max(kLeast, all / static_cast<std::uint64_t>(ranks));
   const rlimit limit{pages * page + share, pages * page + share};
-  setrlimit(RLIMIT_AS, &limit);
+  setrlimit(RLIMIT_DATA, &limit);  // what it fills, not addresses
 }
 
 void join_world(RankStatus& status) {

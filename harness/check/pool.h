@@ -1,0 +1,45 @@
+// Pool: the normalised errors of many cases of one kind together. A precision that is a little
+// worse than its contract stays within every element's bound and shows only in their mean.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "harness/check/property.h"
+
+namespace shardproof {
+
+// The mean of (error / sigma)^2 over the elements of a tensor about which the model says something;
+// negative where there is none: where sigma is unknown or 0, or one-sided errors dominate.
+double mean_square_error(const Gathered& got, const ExpectedTensor& want);
+
+// Whether errors of such data are as the model has them, neither alike nor on the edge of a format.
+bool is_poolable(const Problem& problem);
+
+class Pool {
+ public:
+  // The mean of a case, 0 or more.
+  void add(double mean_square) {
+    ++cases_;
+    sum_ += std::fmin(mean_square, kMostOfOneCase);
+  }
+
+  std::uint64_t cases() const { return cases_; }
+  double rms() const { return cases_ > 0 ? std::sqrt(sum_ / static_cast<double>(cases_)) : 0; }
+
+  // The largest RMS of a subject that keeps its contract. Cases are independent and each counts
+  // between 0 and kMostOfOneCase, so that by Hoeffding (1963) their mean square exceeds its
+  // expectation by kMostOfOneCase sqrt(ln(1 / p) / (2 cases)) with probability p at most.
+  double limit() const;
+
+  bool exceeds() const { return cases_ > 0 && !(rms() <= limit()); }
+
+ private:
+  // Cutting off larger means can only lower the expectation.
+  static constexpr double kMostOfOneCase = 2.5;
+
+  std::uint64_t cases_ = 0;
+  double sum_ = 0;
+};
+
+}  // namespace shardproof
