@@ -34,7 +34,6 @@ const Subject& recomputing_head_parallel_attention() {
       .op = "attention_layer",
       .summary = "heads along tp; the backward pass recomputes activations",
       .axes = {"tp"},
-      .any_views = true,
       .contract =
           [](const Case& value) { return layer_contract(value, value.placement.mesh.size("tp")); },
       .cost = cost,
