@@ -168,6 +168,8 @@ struct Fate {
   const char* says;
 };
 
+void PrintTo(const Fate& fate, std::ostream* out) { *out << fate.subject; }
+
 class MpiFault : public testing::TestWithParam<Fate> {};
 
 TEST_P(MpiFault, IsAVerdictAndTheNextCaseRuns) {
