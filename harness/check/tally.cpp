@@ -53,7 +53,7 @@ std::uint64_t digest_of(const CaseResult& result) {
 }  // namespace
 
 Tally::Tally(const Domain& domain, const Tables& all)
-    : tables(all), coverage(domain), subjects_(domain.subjects) {}
+    : tables(all), coverage(domain), subjects_(domain.subjects), world_(domain.world) {}
 
 void Tally::add(const Judged& judged) {
   const CaseResult& result = judged.result;
@@ -116,7 +116,10 @@ std::vector<std::string> Tally::idle_properties() const {
   }
   std::vector<std::string> result;
   for (const auto& [property, has_spoken] : spoke) {
-    if (!has_spoken) result.emplace_back(property_name(property, tables));
+    if (has_spoken || property == PropertyResult::kRun) continue;
+    const Property& idle = *tables.properties.at(static_cast<std::size_t>(property));
+    const bool belongs_elsewhere = !idle.hunted_in.empty() && idle.hunted_in != world_;
+    if (!belongs_elsewhere) result.emplace_back(idle.name);
   }
   return result;
 }

@@ -78,7 +78,7 @@ class Tally {
   std::uint64_t failing() const;   // cases that count against a subject
   std::uint64_t judged() const;    // cases about which something was said
   std::uint64_t excesses() const;  // pools whose errors are larger than contracts permit
-  // Properties that were asked and judged no case.
+  // Properties of the domain's world that were asked and judged no case.
   std::vector<std::string> idle_properties() const;
   // Subjects of the domain of which no case was judged.
   std::vector<std::string> idle_subjects() const;
@@ -111,6 +111,7 @@ class Tally {
   void add_tensors(const Judged& judged);
 
   std::vector<const Subject*> subjects_;
+  std::string world_;
 };
 
 }  // namespace shardproof
