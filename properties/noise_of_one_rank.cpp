@@ -4,11 +4,7 @@
 // here.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <vector>
-
-#include "harness/check/compare.h"
+#include "harness/check/noise.h"
 #include "harness/model/require.h"
 #include "properties/properties.h"
 #include "properties/twin.h"
@@ -18,13 +14,6 @@ namespace {
 
 // What the RMS test asks for (rms_applies): 1024 elements and 32 of each side.
 constexpr TwinExtents kLeast{32, 32};
-
-// What many ranks may add for good reasons: their sums have other orders and other partial sums.
-// A value rounded twice instead of once has twice the mean square.
-constexpr double kLargestRatio = 1.1;
-
-// Above that the ratio must be this many of its standard errors.
-constexpr double kDeviations = 6;
 
 // Whether ranks round what one rank does not.
 bool rounds_between_ranks(const Precision& precision) {
@@ -53,40 +42,6 @@ std::vector<Case> variants(const Case& value, const Subject& subject) {
   return same ? std::vector<Case>{sharded, alone} : std::vector<Case>{};
 }
 
-// The sum of squared errors of a tensor, each as a fraction of what the model expects of it, and
-// its relative variance, estimated from how unequal rows and columns are: elements share roundings
-// along them, and a few may dominate.
-struct Energy {
-  double sum = 0;
-  double variance = 0;
-};
-
-double relative_variance(const std::vector<double>& groups, double sum) {
-  const auto count = static_cast<double>(groups.size());
-  double squares = 0;
-  for (double each : groups) squares += (each - sum / count) * (each - sum / count);
-  return squares / (sum * sum) * count / (count - 1);
-}
-
-Energy energy_of(const Run& run, const ExpectedTensor& want) {
-  const Gathered* got = run.outcome.find(want.spec.name);
-  require(got != nullptr, "a run that completed returns every tensor");
-  const auto width = static_cast<std::size_t>(want.spec.shape[want.spec.shape.rank() - 1]);
-  std::vector<double> rows(want.want.size() / width), columns(width);
-  Energy energy;
-  for (std::size_t i = 0; i < want.want.size(); ++i) {
-    if (!(want.sigma[i] > 0)) continue;
-    const double error = (got->got[i] - want.want[i]) / want.sigma[i];
-    rows[i / width] += error * error;
-    columns[i % width] += error * error;
-    energy.sum += error * error;
-  }
-  if (energy.sum == 0) return energy;
-  energy.variance = std::max(relative_variance(rows, energy.sum),  //
-                             relative_variance(columns, energy.sum));
-  return energy;
-}
-
 Verdict judge(const Evidence& evidence) {
   const Run& sharded = *evidence.variants[0];
   const Run& alone = *evidence.variants[1];
@@ -94,16 +49,16 @@ Verdict judge(const Evidence& evidence) {
   for (const ExpectedTensor& want : sharded.expected(Effort::kLikely).tensors) {
     if (!want.rms_applies) continue;
     any = true;
-    const Energy got = energy_of(sharded, want);
-    const Energy base = energy_of(alone, want);
-    const double deviation = std::sqrt(got.variance + base.variance);
-    const double largest = kLargestRatio * std::exp(kDeviations * deviation);
-    if (got.sum <= largest * base.sum) continue;
+    const Gathered* got = sharded.outcome.find(want.spec.name);
+    const Gathered* base = alone.outcome.find(want.spec.name);
+    require(got != nullptr && base != nullptr, "a run that completed returns every tensor");
+    const Noise noise = compare_noise(*got, *base, want);
+    if (!noise.exceeds()) continue;
     Verdict verdict = Verdict::falsified(
         "noisier than one rank",
         fmt::format("{}: the mean square of the error is {:.2f} times that of one rank; at most "
                     "{:.2f} times is allowed\nin {}",
-                    want.spec.name, got.sum / base.sum, largest, to_text(sharded.value)));
+                    want.spec.name, noise.ratio, noise.allowed, to_text(sharded.value)));
     verdict.tensor = want.spec.name;
     return verdict;
   }

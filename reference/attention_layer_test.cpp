@@ -8,13 +8,12 @@
 
 #include "harness/masks/masks.h"
 #include "harness/model/bound.h"
+#include "harness/model/case.h"
 #include "reference/emulation.h"
+#include "reference/wide_inputs.h"
 
 namespace shardproof {
 namespace {
-
-using Wide = std::vector<long double>;
-using Inputs = std::map<std::string, Wide, std::less<>>;
 
 const Mask* mask_named(std::string_view name) {
   for (const Mask* mask : all_masks()) {
@@ -38,16 +37,6 @@ Problem problem_for(std::string_view mask, DType dtype = DType::kF64) {
   p.seed = 23;
   p.op->repair(p);
   return p;
-}
-
-Inputs inputs_of(const Problem& p) {
-  Inputs inputs;
-  for (const TensorSpec& spec : p.op->tensors(p)) {
-    if (spec.kind != TensorKind::kInput && spec.kind != TensorKind::kUpstream) continue;
-    const std::vector<double> values = whole_tensor(p, spec);
-    inputs[std::string(spec.name)] = {values.begin(), values.end()};
-  }
-  return inputs;
 }
 
 // Row `token` of x w + b for one head.
@@ -130,7 +119,7 @@ std::vector<Problem> varied_problems() {
 
 TEST(AttentionLayer, OutputsFollowTheDefinition) {
   for (const Problem& p : varied_problems()) {
-    Inputs inputs = inputs_of(p);
+    Inputs inputs = wide_inputs_of(p);
     const Wide y = forward(p, inputs);
     const Expected expected = p.op->evaluate(p, {}, Effort::kValues);
     ASSERT_EQ(expected.find("y")->want.size(), y.size());
@@ -143,23 +132,15 @@ TEST(AttentionLayer, OutputsFollowTheDefinition) {
 TEST(AttentionLayer, GradientsAreThoseOfFiniteDifferences) {
   const long double h = 1e-5L;
   for (const Problem& p : varied_problems()) {
-    Inputs inputs = inputs_of(p);
+    Inputs inputs = wide_inputs_of(p);
     const Wide dy = inputs["dy"];
     const Expected expected = p.op->evaluate(p, {}, Effort::kValues);
     for (auto& [name, values] : inputs) {
       if (name == "dy") continue;
       const std::vector<double>& gradient = expected.find("d" + name)->want;
-      ASSERT_EQ(gradient.size(), values.size());
-      for (std::size_t i = 0; i < values.size(); i += 1 + values.size() / 7) {
-        const long double at = values[i];
-        values[i] = at + h;
-        const long double above = dot(forward(p, inputs), dy);
-        values[i] = at - h;
-        const long double below = dot(forward(p, inputs), dy);
-        values[i] = at;
-        EXPECT_NEAR(gradient[i], static_cast<double>((above - below) / (2 * h)), 1e-7)
-            << name << i << " " << p.mask.mask->name;
-      }
+      expect_differences(
+          values, gradient, [&] { return dot(forward(p, inputs), dy); }, h, 1e-7, name + to_text(p),
+          1 + values.size() / 7);
     }
   }
 }

@@ -80,6 +80,16 @@ inline Contract contract_for(DType dtype, Dice& dice) {
   return contract;
 }
 
+// Everything but middle tensors in f32; what is summed, and the tokens, in random parts.
+inline Contract plain_mlp_contract(const Problem& p, Index parts) {
+  Contract contract;
+  contract.precision.io = contract.precision.middle = p.dtype;
+  Dice dice(2);
+  contract.partitions.summed = dice.partition(p.hidden, parts);
+  contract.partitions.queries = dice.partition(p.tokens, parts);
+  return contract;
+}
+
 inline std::string describe(const Contract& c, Summation summation) {
   const auto name = [](DType type) { return std::string(format(type).name); };
   return " middle=" + name(c.precision.middle) + " reduction=" + name(c.precision.reduction) +

@@ -65,20 +65,12 @@ Problem fixed_problem(DType dtype, Activation activation = Activation::kGelu) {
   return p;
 }
 
-Contract plain_contract(const Problem& p, Index parts) {
-  Contract contract;
-  contract.precision.io = contract.precision.middle = p.dtype;
-  Dice dice(2);
-  contract.partitions.summed = dice.partition(p.hidden, parts);
-  return contract;
-}
-
 // In how many of ten problems the fault exceeds T2.
 int caught(Problem p, Summation summation, MlpFault fault) {
   int count = 0;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     p.seed = seed;
-    count += judge(p, plain_contract(p, 4), summation, fault).t2 > 1;
+    count += judge(p, plain_mlp_contract(p, 4), summation, fault).t2 > 1;
   }
   return count;
 }
@@ -143,7 +135,7 @@ TEST(MlpBound, LeavesPowerToSeeFaults) {
     for (bool gated : {false, true}) {
       Problem p = fixed_problem(dtype, Activation::kSilu);
       p.gated = gated;
-      const Expected expected = p.op->evaluate(p, plain_contract(p, 4), Effort::kAll);
+      const Expected expected = p.op->evaluate(p, plain_mlp_contract(p, 4), Effort::kAll);
       for (const ExpectedTensor& tensor : expected.tensors) {
         EXPECT_LT(vagueness(tensor), limit) << tensor.spec.name << " " << format(dtype).name;
       }

@@ -12,12 +12,10 @@
 #include "reference/bound_check.h"
 #include "reference/emulation.h"
 #include "reference/tensor_dump.h"
+#include "reference/wide_inputs.h"
 
 namespace shardproof {
 namespace {
-
-using Wide = std::vector<long double>;
-using Inputs = std::map<std::string, Wide, std::less<>>;
 
 Problem problem_for(Activation activation, bool gated, DType dtype = DType::kF64) {
   Problem p;
@@ -35,16 +33,6 @@ Problem problem_for(Activation activation, bool gated, DType dtype = DType::kF64
 
 constexpr Activation kActivations[] = {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
                                        Activation::kSilu};
-
-Inputs inputs_of(const Problem& p) {
-  Inputs inputs;
-  for (const TensorSpec& spec : p.op->tensors(p)) {
-    if (spec.kind != TensorKind::kInput && spec.kind != TensorKind::kUpstream) continue;
-    const std::vector<double> values = whole_tensor(p, spec);
-    inputs[std::string(spec.name)] = {values.begin(), values.end()};
-  }
-  return inputs;
-}
 
 long double activated(Activation activation, long double z) {
   switch (activation) {
@@ -95,7 +83,7 @@ TEST(Mlp, OutputsFollowTheDefinition) {
   for (Activation activation : kActivations) {
     for (bool gated : {false, true}) {
       const Problem p = problem_for(activation, gated);
-      Inputs inputs = inputs_of(p);
+      Inputs inputs = wide_inputs_of(p);
       const Wide y = forward(p, inputs);
       const Expected expected = p.op->evaluate(p, {}, Effort::kValues);
       for (std::size_t i = 0; i < y.size(); ++i) {
@@ -110,22 +98,13 @@ TEST(Mlp, GradientsAreThoseOfFiniteDifferences) {
   for (Activation activation : kActivations) {
     for (bool gated : {false, true}) {
       const Problem p = problem_for(activation, gated);
-      Inputs inputs = inputs_of(p);
+      Inputs inputs = wide_inputs_of(p);
       const Expected expected = p.op->evaluate(p, {}, Effort::kValues);
       for (auto& [name, values] : inputs) {
         if (name == "dy") continue;
         const std::vector<double>& gradient = expected.find("d" + name)->want;
-        ASSERT_EQ(gradient.size(), values.size());
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          const long double at = values[i];
-          values[i] = at + h;
-          const long double above = loss(p, inputs);
-          values[i] = at - h;
-          const long double below = loss(p, inputs);
-          values[i] = at;
-          EXPECT_NEAR(gradient[i], static_cast<double>((above - below) / (2 * h)), 1e-9)
-              << name << i << " activation " << static_cast<int>(activation) << gated;
-        }
+        expect_differences(
+            values, gradient, [&] { return loss(p, inputs); }, h, 1e-9, name + to_text(p));
       }
     }
   }

@@ -110,21 +110,12 @@ Problem fixed_problem(DType dtype, Norm norm = Norm::kLayer) {
   return p;
 }
 
-Contract plain_contract(const Problem& p, Index parts) {
-  Contract contract;
-  contract.precision.io = contract.precision.middle = p.dtype;
-  Dice dice(2);
-  contract.partitions.summed = dice.partition(p.hidden, parts);
-  contract.partitions.queries = dice.partition(p.tokens, parts);
-  return contract;
-}
-
 // In how many of ten problems the fault exceeds T2.
 int caught(Problem p, NormFault fault) {
   int count = 0;
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     p.seed = seed;
-    count += judge(p, plain_contract(p, 4), Summation::kPermuted, fault).t2 > 1;
+    count += judge(p, plain_mlp_contract(p, 4), Summation::kPermuted, fault).t2 > 1;
   }
   return count;
 }
@@ -172,7 +163,7 @@ TEST(NormMlpBound, LeavesPowerToSeeFaults) {
   for (const auto& [dtype, limit] : limits) {
     for (Norm norm : {Norm::kRms, Norm::kLayer}) {
       const Problem p = fixed_problem(dtype, norm);
-      const Expected expected = p.op->evaluate(p, plain_contract(p, 4), Effort::kAll);
+      const Expected expected = p.op->evaluate(p, plain_mlp_contract(p, 4), Effort::kAll);
       for (const ExpectedTensor& tensor : expected.tensors) {
         EXPECT_LT(vagueness(tensor), limit) << tensor.spec.name << " " << format(dtype).name;
       }
@@ -187,7 +178,7 @@ TEST(NormMlpBound, WhatIsZeroHasNoTolerance) {
       Problem p = fixed_problem(dtype);
       p.*extent = 0;
       for (const ExpectedTensor& tensor :
-           p.op->evaluate(p, plain_contract(p, 4), Effort::kAll).tensors) {
+           p.op->evaluate(p, plain_mlp_contract(p, 4), Effort::kAll).tensors) {
         for (double worst : tensor.worst) EXPECT_EQ(worst, 0) << tensor.spec.name;
       }
     }
@@ -201,7 +192,7 @@ TEST(NormMlpBound, ConstantRowsKeepAFiniteBound) {
     Problem p = fixed_problem(DType::kF32, norm);
     p.data = DataRecipe::kConstantRows;
     for (const ExpectedTensor& tensor :
-         p.op->evaluate(p, plain_contract(p, 4), Effort::kAll).tensors) {
+         p.op->evaluate(p, plain_mlp_contract(p, 4), Effort::kAll).tensors) {
       for (double likely : tensor.likely) EXPECT_LT(likely, kUnbounded);
       if (tensor.spec.name == "y") {
         EXPECT_LT(vagueness(tensor), 0.01);

@@ -12,12 +12,10 @@
 #include "reference/bound_check.h"
 #include "reference/emulation.h"
 #include "reference/tensor_dump.h"
+#include "reference/wide_inputs.h"
 
 namespace shardproof {
 namespace {
-
-using Wide = std::vector<long double>;
-using Inputs = std::map<std::string, Wide, std::less<>>;
 
 constexpr Norm kNorms[] = {Norm::kRms, Norm::kLayer};
 
@@ -33,16 +31,6 @@ Problem problem_for(Norm norm, DType dtype = DType::kF64) {
   p.dtype = dtype;
   p.seed = 17;
   return p;
-}
-
-Inputs inputs_of(const Problem& p) {
-  Inputs inputs;
-  for (const TensorSpec& spec : p.op->tensors(p)) {
-    if (spec.kind != TensorKind::kInput && spec.kind != TensorKind::kUpstream) continue;
-    const std::vector<double> values = whole_tensor(p, spec);
-    inputs[std::string(spec.name)] = {values.begin(), values.end()};
-  }
-  return inputs;
 }
 
 // z of one token, from the definition.
@@ -88,7 +76,7 @@ long double loss(const Problem& p, Inputs& in) {
 TEST(NormMlp, OutputsFollowTheDefinition) {
   for (Norm norm : kNorms) {
     const Problem p = problem_for(norm);
-    Inputs inputs = inputs_of(p);
+    Inputs inputs = wide_inputs_of(p);
     const Wide y = forward(p, inputs);
     const Expected expected = p.op->evaluate(p, {}, Effort::kValues);
     for (std::size_t i = 0; i < y.size(); ++i) {
@@ -101,21 +89,13 @@ TEST(NormMlp, GradientsAreThoseOfFiniteDifferences) {
   const long double h = 1e-6L;
   for (Norm norm : kNorms) {
     const Problem p = problem_for(norm);
-    Inputs inputs = inputs_of(p);
+    Inputs inputs = wide_inputs_of(p);
     const Expected expected = p.op->evaluate(p, {}, Effort::kValues);
     for (auto& [name, values] : inputs) {
       if (name == "dy") continue;
       const std::vector<double>& gradient = expected.find("d" + name)->want;
-      ASSERT_EQ(gradient.size(), values.size());
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const long double at = values[i];
-        values[i] = at + h;
-        const long double above = loss(p, inputs);
-        values[i] = at - h;
-        const long double below = loss(p, inputs);
-        values[i] = at;
-        EXPECT_NEAR(gradient[i], static_cast<double>((above - below) / (2 * h)), 1e-9) << name << i;
-      }
+      expect_differences(
+          values, gradient, [&] { return loss(p, inputs); }, h, 1e-9, name + to_text(p));
     }
   }
 }
@@ -126,7 +106,7 @@ TEST(NormMlp, GradientsDoNotMoveAlongWhatTheNormForgets) {
   for (Norm norm : kNorms) {
     Problem p = problem_for(norm);
     p.epsilon = 1e-12;
-    const Inputs inputs = inputs_of(p);
+    const Inputs inputs = wide_inputs_of(p);
     const std::vector<double> dx = p.op->evaluate(p, {}, Effort::kValues).find("dx")->want;
     for (std::size_t first = 0; first < dx.size(); first += 6) {
       long double along_x = 0;
@@ -147,7 +127,7 @@ TEST(NormMlp, GradientsDoNotMoveAlongWhatTheNormForgets) {
 TEST(NormMlp, GradientsOfGammaAndBetaAddUpToThatOfTheOutput) {
   for (Norm norm : kNorms) {
     const Problem p = problem_for(norm);
-    Inputs inputs = inputs_of(p);
+    Inputs inputs = wide_inputs_of(p);
     const Expected expected = p.op->evaluate(p, {}, Effort::kValues);
     long double sum = 0;
     for (const auto& name : {"gamma", "beta"}) {
@@ -164,7 +144,7 @@ TEST(NormMlp, GradientsOfGammaAndBetaAddUpToThatOfTheOutput) {
 TEST(NormMlp, AConstantRowLeavesBetaAlone) {
   Problem p = problem_for(Norm::kLayer);
   p.data = DataRecipe::kConstantRows;
-  Inputs inputs = inputs_of(p);
+  Inputs inputs = wide_inputs_of(p);
   EXPECT_NE(inputs["x"][0], inputs["x"][6]);
   const std::vector<double> y = p.op->evaluate(p, {}, Effort::kValues).find("y")->want;
   for (std::size_t i = 3; i < y.size(); ++i) EXPECT_NEAR(y[i], y[i - 3], 1e-15);

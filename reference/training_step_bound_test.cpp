@@ -76,20 +76,11 @@ Problem fixed_problem(DType dtype) {
   return p;
 }
 
-Contract plain_contract(const Problem& p, Index parts) {
-  Contract contract;
-  contract.precision.io = contract.precision.middle = p.dtype;
-  Dice dice(2);
-  contract.partitions.summed = dice.partition(p.hidden, parts);
-  contract.partitions.queries = dice.partition(p.tokens, parts);
-  return contract;
-}
-
 // In how many of ten problems the fault exceeds T2.
 int caught(Problem p, StepFault fault) {
   int count = 0;
   for (p.seed = 0; p.seed < 10; ++p.seed) {
-    count += judge(p, plain_contract(p, 3), Summation::kPermuted, fault).t2 > 1;
+    count += judge(p, plain_mlp_contract(p, 3), Summation::kPermuted, fault).t2 > 1;
   }
   return count;
 }
@@ -126,7 +117,7 @@ TEST(TrainingStepBound, LeavesPowerToSeeFaults) {
         Problem p = fixed_problem(dtype);
         p.tied = tied;
         p.max_norm = max_norm;
-        const Expected expected = p.op->evaluate(p, plain_contract(p, 4), Effort::kAll);
+        const Expected expected = p.op->evaluate(p, plain_mlp_contract(p, 4), Effort::kAll);
         for (const ExpectedTensor& tensor : expected.tensors) {
           EXPECT_LT(vagueness(tensor), limit) << tensor.spec.name << " " << format(dtype).name;
         }
@@ -143,7 +134,7 @@ TEST(TrainingStepBound, IntegerGradientsHaveNoTolerance) {
     p.data = DataRecipe::kInteger;
     p.tied = tied;
     p.max_norm = 1e9;  // clips nothing
-    const Expected expected = p.op->evaluate(p, plain_contract(p, 3), Effort::kAll);
+    const Expected expected = p.op->evaluate(p, plain_mlp_contract(p, 3), Effort::kAll);
     for (const ExpectedTensor& tensor : expected.tensors) {
       for (double worst : tensor.worst) {
         EXPECT_EQ(worst == 0, tensor.spec.name != "norm") << tensor.spec.name;

@@ -7,14 +7,13 @@
 #include <numeric>
 #include <string>
 
+#include "harness/model/case.h"
 #include "reference/activation_emulation.h"
 #include "reference/emulation.h"
+#include "reference/wide_inputs.h"
 
 namespace shardproof {
 namespace {
-
-using Wide = std::vector<long double>;
-using Inputs = std::map<std::string, Wide, std::less<>>;
 
 Problem problem_for(bool tied, DType dtype = DType::kF64) {
   Problem p;
@@ -29,16 +28,6 @@ Problem problem_for(bool tied, DType dtype = DType::kF64) {
   p.dtype = dtype;
   p.seed = 17;
   return p;
-}
-
-Inputs inputs_of(const Problem& p) {
-  Inputs inputs;
-  for (const TensorSpec& spec : p.op->tensors(p)) {
-    if (spec.kind != TensorKind::kInput && spec.kind != TensorKind::kUpstream) continue;
-    const std::vector<double> values = whole_tensor(p, spec);
-    inputs[std::string(spec.name)] = {values.begin(), values.end()};
-  }
-  return inputs;
 }
 
 std::vector<double> values(const Problem& p, std::string_view name) {
@@ -72,21 +61,12 @@ TEST(TrainingStep, GradientsAreThoseOfFiniteDifferences) {
   const long double h = 1e-6L;
   for (bool tied : {false, true}) {
     const Problem p = problem_for(tied);
-    Inputs inputs = inputs_of(p);
+    Inputs inputs = wide_inputs_of(p);
     for (const char* name : {"x", "w1", "w2", "b2"}) {
       if (tied && std::string(name) == "w2") continue;
       const std::vector<double> gradient = values(p, std::string("d") + name);
-      ASSERT_EQ(gradient.size(), inputs[name].size());
-      for (std::size_t i = 0; i < gradient.size(); ++i) {
-        const long double at = inputs[name][i];
-        inputs[name][i] = at + h;
-        const long double above = loss(p, inputs);
-        inputs[name][i] = at - h;
-        const long double below = loss(p, inputs);
-        inputs[name][i] = at;
-        EXPECT_NEAR(gradient[i], static_cast<double>((above - below) / (2 * h)), 1e-9)
-            << name << i << tied;
-      }
+      expect_differences(
+          inputs[name], gradient, [&] { return loss(p, inputs); }, h, 1e-9, name + to_text(p));
     }
   }
 }
@@ -94,7 +74,7 @@ TEST(TrainingStep, GradientsAreThoseOfFiniteDifferences) {
 TEST(TrainingStep, OutputsFollowTheDefinition) {
   for (bool tied : {false, true}) {
     const Problem p = problem_for(tied);
-    Inputs inputs = inputs_of(p);
+    Inputs inputs = wide_inputs_of(p);
     const std::vector<double> y = values(p, "y");
     const long double sum = std::inner_product(y.begin(), y.end(), inputs["dy"].begin(), 0.0L);
     EXPECT_NEAR(static_cast<double>(sum), static_cast<double>(loss(p, inputs)), 1e-13);
@@ -138,7 +118,7 @@ TEST(TrainingStep, OneUnitHasTheGradientsOfAProduct) {
   p.activation = Activation::kRelu;
   p.tokens = p.features = p.hidden = p.outputs = 1;
   for (p.seed = 0; p.seed < 20; ++p.seed) {
-    Inputs in = inputs_of(p);
+    Inputs in = wide_inputs_of(p);
     const auto [x, w1, w2, dy] = std::tuple{in["x"][0], in["w1"][0], in["w2"][0], in["dy"][0]};
     const bool open = x * w1 > 0;
     EXPECT_NEAR(values(p, "dw1")[0], static_cast<double>(open ? x * w2 * dy : 0), 1e-15);

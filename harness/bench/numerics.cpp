@@ -12,6 +12,7 @@
 
 #include "harness/check/compare.h"
 #include "harness/check/judge.h"
+#include "harness/check/noise.h"
 #include "harness/devices/devices.h"
 #include "harness/masks/masks.h"
 #include "harness/model/element.h"
@@ -24,32 +25,24 @@
 namespace shardproof {
 namespace {
 
-// A ratio of two RMS of 1024 and more errors that many elements may share has a standard deviation
-// of a few percent (numerics, 8.3: 0.98 to 1.03 in honest runs).
-constexpr double kLargestRmsRatio = 1.2;
-
 struct Seen {
   int worst = 0, likely = 0, noise = 0, ratio = 0, filter = 0, probe = 0, close = 0, twice = 0;
-  double largest_ratio = 0;  // of T4
+  double largest_ratio = 0;  // of the RMS, of T4
 };
 
 struct Errors {
-  double rms = 0;
   double largest = 0;
   bool close = true;
 };
 
 Errors errors_of(const Gathered& got, const std::vector<double>& want) {
   Errors result;
-  double squares = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (got.got[i] == want[i]) continue;
     const double error = std::fabs(got.got[i] - want[i]);
-    squares += error * error;
     result.largest = std::max(result.largest, error);
     if (!(error <= 1e-2 + 1e-2 * std::fabs(want[i]))) result.close = false;
   }
-  result.rms = std::sqrt(squares / static_cast<double>(std::max<std::size_t>(want.size(), 1)));
   return result;
 }
 
@@ -74,12 +67,14 @@ class Detectors {
       likely = likely || !(compared.likely_ratio <= 1);
       noise = noise || (want.rms_applies && !(compared.rms <= kLargestRms));
       const Errors mine = errors_of(got, want.want);
-      const Errors base = errors_of(*single.base->outcome.find(want.spec.name), want.want);
+      const Gathered& one = *single.base->outcome.find(want.spec.name);
+      const Errors base = errors_of(one, want.want);
       close = close && mine.close;
       twice = twice || !(mine.largest <= 2 * base.largest);
-      if (!want.rms_applies || base.rms == 0) continue;
-      seen.largest_ratio = std::max(seen.largest_ratio, mine.rms / base.rms);
-      ratio = ratio || !(mine.rms <= kLargestRmsRatio * base.rms);
+      if (!want.rms_applies) continue;
+      const Noise compared_with_one = compare_noise(got, one, want);
+      seen.largest_ratio = std::max(seen.largest_ratio, std::sqrt(compared_with_one.ratio));
+      ratio = ratio || compared_with_one.exceeds();
     }
     seen.worst += worst;
     seen.likely += likely;

@@ -252,7 +252,7 @@ Sharpness sharpness(const ExpectedTensor& want, int parts) {
     const double swapped = std::isfinite(other) ? std::fabs(value - other) : 0.0;
     const double moved = std::max({std::fabs(value) / shares, cancelling, swapped});
     const double bound = want.likely[i];
-    if (bound == 0 || (std::isfinite(value) && 3 * moved > 4 * bound)) return Sharpness::kSharp;
+    if (bound == 0 || (std::isfinite(value) && moved > 2 * bound)) return Sharpness::kSharp;
     moves = moves || moved > 0;
   }
   return moves ? Sharpness::kBlunt : Sharpness::kIdle;

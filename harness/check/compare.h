@@ -80,8 +80,8 @@ enum class Sharpness {
 
 // The fault is that one of `parts` shares of the tensor is left out, which moves an element by its
 // share (of `want` or, where terms cancel, of the root of their squares), or that its two halves
-// are swapped. It shows where an element moves by 4/3 of its T2: the wrong result has an error of
-// its own, seldom above two of T2's six standard deviations. An exact element (T2 = 0) shows all.
+// are swapped. It shows where an element moves by more than twice its T2: the wrong result may be
+// off by T2 itself. An exact element (T2 = 0) shows all.
 Sharpness sharpness(const ExpectedTensor& want, int parts);
 
 // The smallest factor by which a whole tensor could be wrong and be seen: with got = want (1 + e),

@@ -101,7 +101,7 @@ TEST(Verdicts, NameTheElementByItsCoordinates) {
 TEST(Sharpness, ABoundAsWideAsTheValuesHasNone) {
   ExpectedTensor want = expected();
   EXPECT_EQ(sharpness(want, 4), Sharpness::kSharp);
-  std::fill(want.likely.begin(), want.likely.end(), 1.6);
+  std::fill(want.likely.begin(), want.likely.end(), 1.1);
   EXPECT_EQ(sharpness(want, 1), Sharpness::kBlunt) << "no two elements differ by more than 2";
   std::fill(want.likely.begin(), want.likely.end(), kInfinity);
   EXPECT_EQ(sharpness(want, 4), Sharpness::kBlunt);
@@ -111,7 +111,7 @@ TEST(Sharpness, ABoundAsWideAsTheValuesHasNone) {
 TEST(Sharpness, IsJudgedByTheShareOfOneRank) {
   ExpectedTensor want = expected();
   std::fill(want.want.begin(), want.want.end(), 1.0);
-  std::fill(want.likely.begin(), want.likely.end(), 0.18);
+  std::fill(want.likely.begin(), want.likely.end(), 0.12);
   EXPECT_EQ(sharpness(want, 4), Sharpness::kSharp);
   EXPECT_EQ(sharpness(want, 5), Sharpness::kBlunt);
   EXPECT_EQ(sharpness(want, 1), Sharpness::kSharp) << "a single rank may leave out half";
@@ -123,7 +123,7 @@ TEST(Sharpness, SwappedHalvesShowWhatShareIsTooSmall) {
   ExpectedTensor want = expected({2, 4});
   std::fill(want.want.begin(), want.want.begin() + 4, 1.0);
   std::fill(want.want.begin() + 4, want.want.end(), -1.0);
-  std::fill(want.likely.begin(), want.likely.end(), 1.4);
+  std::fill(want.likely.begin(), want.likely.end(), 0.9);
   EXPECT_EQ(sharpness(want, 64), Sharpness::kSharp);
   std::fill(want.want.begin() + 4, want.want.end(), 1.0);
   EXPECT_EQ(sharpness(want, 64), Sharpness::kBlunt);
@@ -132,7 +132,7 @@ TEST(Sharpness, SwappedHalvesShowWhatShareIsTooSmall) {
 TEST(Sharpness, TermsThatCancelCountByTheirSquares) {
   ExpectedTensor want = expected();
   std::fill(want.want.begin(), want.want.end(), 0.0);
-  std::fill(want.likely.begin(), want.likely.end(), 0.3);
+  std::fill(want.likely.begin(), want.likely.end(), 0.2);
   EXPECT_EQ(sharpness(want, 4), Sharpness::kIdle) << "nothing that could be left out";
   want.terms = 1;
   EXPECT_EQ(sharpness(want, 4), Sharpness::kSharp);
