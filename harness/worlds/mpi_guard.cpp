@@ -71,8 +71,9 @@ void keep_open(std::array<int, 4> kept) {
   close_range(first, ~0U, 0);
 }
 
-// Measured with Open MPI 4.1: it runs as root, with more ranks than processors and without leaving
-// segments in /dev/shm. Another MPI ignores these. What the user has set already stays.
+// Measured with Open MPI 4.1: it runs as root, with more ranks than processors, without leaving
+// segments in /dev/shm and without a stack of bare addresses (opal_signal) that would push out the
+// last words of a rank. Another MPI ignores these. What the user has set already stays.
 void set_environment(const MpiCommand& command, const std::filesystem::path& folder) {
   std::vector<std::pair<std::string, std::string>> settings{
       {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
@@ -81,6 +82,7 @@ void set_environment(const MpiCommand& command, const std::filesystem::path& fol
       {"OMPI_MCA_mpi_yield_when_idle", "1"},
       {"OMPI_MCA_hwloc_base_binding_policy", "none"},
       {"OMPI_MCA_odls_base_sigkill_timeout", "0"},
+      {"OMPI_MCA_opal_signal", ""},
       {"OMPI_MCA_pml", "ob1"},
       {"OMPI_MCA_btl", command.on_this_host ? "self,vader" : "self,vader,tcp"},
       {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"}};
