@@ -32,10 +32,9 @@ Verdict judge(const Evidence& evidence) {
     if (!each.concerns(first.value.problem)) continue;
     const Fit once = fit(first, each);
     had_power = had_power || once.power >= kLeastPower;
-    if (!fits(once)) continue;
-    const bool always = evidence.variants.size() == kTwins &&
-                        std::all_of(evidence.variants.begin() + 1, evidence.variants.end(),
-                                    [&](const Run* run) { return fits(fit(*run, each)); });
+    const bool always =
+        fits(once) && std::all_of(evidence.variants.begin() + 1, evidence.variants.end(),
+                                  [&](const Run* run) { return fits(fit(*run, each)); });
     if (!always) continue;
     return Verdict::falsified(
         each.says, fmt::format("the error is {:.2f} times what it would be if {} (size {:.0f} "
@@ -61,6 +60,7 @@ const Property& no_known_fault_fits_property() {
             return twins;
           },
       .judge = judge,
+      .fails_by_all = true,
   };
   return property;
 }

@@ -172,6 +172,9 @@ Verdict Judge::judge_one(const Property& property, Runs& runs) {
         return verdict;
       }
       variants.push_back(run);
+      if (!property.fails_by_all) continue;
+      Verdict so_far = property.judge({base, variants});
+      if (!is_failure(so_far.kind)) return so_far;
     }
     if (variants.empty()) return Verdict::discarded("no other run of this case is supported");
   }

@@ -2,51 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include "harness/check/fake.h"
+#include <algorithm>
+
+#include "harness/check/judge_fixture_test.h"
 #include "harness/model/require.h"
 
 namespace shardproof {
 namespace {
 
-// Schedules that end badly.
-constexpr std::uint64_t kDeadlocks = 1;
-constexpr std::uint64_t kThrows = 2;
+using namespace fake;
 
-// Numbers its runs in Outcome::message.
-class FakeWorld : public World {
- public:
-  Outcome run(const Case& value, const Subject&, const RunOptions&) override {
-    Outcome outcome = fake::right_outcome(value);
-    outcome.message = std::to_string(++runs_);
-    if (value.placement.schedule == kDeadlocks) outcome.ending = Ending::kDeadlocked;
-    if (value.placement.schedule == kThrows) outcome.ending = Ending::kThrew;
-    return outcome;
-  }
-
- private:
-  int runs_ = 0;
-};
-
-Case with_schedule(Case value, std::uint64_t schedule) {
-  value.placement.schedule = schedule;
-  return value;
-}
-
-// Two properties look at the same further run.
-std::vector<Case> another_schedule(const Case& value, const Subject&) {
-  return {with_schedule(value, 101)};
-}
-
-Verdict name_runs(const Evidence& evidence) {
-  Verdict verdict;
-  verdict.message = evidence.base.outcome.message;
-  for (const Run* run : evidence.variants) verdict.message += " " + run->outcome.message;
-  return verdict;
-}
-
-const Property kAlone{.name = "alone", .claim = "", .judge = name_runs};
-const Property kFirst{
-    .name = "first", .claim = "", .variants = another_schedule, .judge = name_runs};
 const Property kSecond{
     .name = "second", .claim = "", .variants = another_schedule, .judge = name_runs};
 const Property kRepeat{
@@ -83,6 +48,21 @@ const Property kBadVariant{
     .variants = [](const Case& value,
                    const Subject&) { return std::vector<Case>{with_schedule(value, kDeadlocks)}; },
     .judge = name_runs};
+// Three runs are named; the verdict is no failure from the second on.
+const Property kByAll{.name = "by_all",
+                      .claim = "",
+                      .variants =
+                          [](const Case& value, const Subject&) {
+                            return std::vector<Case>{value, value, value};
+                          },
+                      .judge =
+                          [](const Evidence& evidence) {
+                            Verdict verdict = name_runs(evidence);
+                            const bool fails = evidence.variants.size() == 1;
+                            if (fails) verdict.kind = VerdictKind::kFalsified;
+                            return verdict;
+                          },
+                      .fails_by_all = true};
 const Property kEndings{
     .name = "endings",
     .claim = "",
@@ -98,29 +78,6 @@ const Property kReference{
       const ExpectedTensor& again = evidence.base.expected(Effort::kLikely).tensors[0];
       return again.worst[0] < 1 ? Verdict::vacuous("") : Verdict::falsified("evaluated twice", "");
     }};
-
-class JudgeTest : public testing::Test {
- protected:
-  JudgeTest() {
-    tables_.operators = {&fake::op()};
-    tables_.subjects = {&subject_};
-    tables_.properties = {&kAlone, &kFirst};
-    tables_.worlds = {{.name = "fake",
-                       .summary = "",
-                       .unavailable = [] { return std::string(); },
-                       .make = [](std::vector<DeviceEntry>) -> std::unique_ptr<World> {
-                         return std::make_unique<FakeWorld>();
-                       }}};
-  }
-
-  CaseReport judge(std::vector<const Property*> properties, std::uint64_t schedule = 100) {
-    Judge fresh(tables_);
-    return fresh.judge(with_schedule(fake::small_case(), schedule), properties);
-  }
-
-  Subject subject_ = fake::subject();
-  Tables tables_;
-};
 
 TEST_F(JudgeTest, MakesARunThatSeveralPropertiesNeedOnce) {
   const CaseReport report = judge({&kAlone, &kFirst, &kSecond});
@@ -144,6 +101,12 @@ TEST_F(JudgeTest, LeavesOutVariantsThatAreNotSupported) {
   const CaseReport report = judge({&kUnsupported, &kOneOfTwo});
   EXPECT_EQ(report.judgements[0].verdict.kind, VerdictKind::kDiscarded);
   EXPECT_EQ(report.judgements[1].verdict.message, "1 2");
+}
+
+TEST_F(JudgeTest, StopsAtTheFirstVerdictThatIsFinal) {
+  const CaseReport report = judge({&kByAll});
+  EXPECT_EQ(report.overall, VerdictKind::kHolds);
+  EXPECT_EQ(report.judgements[0].verdict.message, "1 2 3");
 }
 
 TEST_F(JudgeTest, DiscardsWithTheReasonWhereAPropertyDoesNotApply) {
@@ -188,69 +151,6 @@ TEST_F(JudgeTest, RefusesWithTheSubjectsReasonAndRunsNothing) {
 TEST_F(JudgeTest, RefusesAnOperatorThatTheSubjectDoesNotCompute) {
   subject_.op = "mlp";
   EXPECT_EQ(judge({}).refusal, "fake computes mlp, not attention");
-}
-
-// A world of processes that counts its runs and has a limit of ranks.
-class LimitedWorld : public FakeWorld {
- public:
-  explicit LimitedWorld(int& runs) : runs_(runs) {}
-  std::string unsupported(int ranks) const override {
-    return most_ > 0 && ranks > most_ ? "too many ranks" : "";
-  }
-  void limit_ranks(int ranks) override { most_ = ranks; }
-  Outcome run(const Case& value, const Subject& subject, const RunOptions& options) override {
-    ++runs_;
-    return FakeWorld::run(value, subject, options);
-  }
-
- private:
-  int& runs_;
-  int most_ = 0;
-};
-
-int runs_of_processes = 0;
-
-class RehearsalTest : public JudgeTest {
- protected:
-  RehearsalTest() {
-    runs_of_processes = 0;
-    tables_.worlds[0].name = "sim";
-    tables_.worlds.push_back(tables_.worlds[0]);
-    tables_.worlds[1].name = "mpi";
-    tables_.worlds[1].make = [](std::vector<DeviceEntry>) -> std::unique_ptr<World> {
-      return std::make_unique<LimitedWorld>(runs_of_processes);
-    };
-  }
-
-  CaseReport judge_in_mpi(std::uint64_t schedule = 100) {
-    Judge fresh(tables_);
-    Case value = with_schedule(fake::small_case(), schedule);
-    value.placement.world = "mpi";
-    const std::vector<const Property*> properties{&kAlone, &kFirst};
-    return fresh.judge(value, properties);
-  }
-};
-
-TEST_F(RehearsalTest, ACaseThatHeldGoesOnToProcesses) {
-  const CaseReport report = judge_in_mpi();
-  EXPECT_EQ(report.value.placement.world, "mpi");
-  EXPECT_EQ(report.overall, VerdictKind::kHolds);
-  EXPECT_EQ(runs_of_processes, 2);
-}
-
-TEST_F(RehearsalTest, ACaseThatFailsInTheSimulatedWorldGoesNoFurther) {
-  const CaseReport report = judge_in_mpi(kDeadlocks);
-  EXPECT_EQ(report.value.placement.world, "sim");
-  EXPECT_EQ(report.overall, VerdictKind::kDeadlocked);
-  EXPECT_EQ(runs_of_processes, 0);
-}
-
-TEST_F(RehearsalTest, ACaseWithTooManyRanksIsRefused) {
-  tables_.most_ranks = fake::small_case().placement.mesh.ranks() - 1;
-  const CaseReport report = judge_in_mpi();
-  EXPECT_EQ(report.overall, VerdictKind::kRefused);
-  EXPECT_EQ(report.refusal, "too many ranks");
-  EXPECT_EQ(runs_of_processes, 0);
 }
 
 TEST_F(JudgeTest, UnknownSubjectsAndWorldsAreErrors) {

@@ -91,6 +91,10 @@ struct Property {
   // Judges runs that did not complete, too.
   bool judges_endings = false;
 
+  // Is falsified only by all variants together: `judge` is called after each of them, and the first
+  // verdict that is no failure is final, so that the others need not run.
+  bool fails_by_all = false;
+
   // Says something about cases of this world alone, and about each of them: it takes no turns with
   // other properties, and its mutants are hunted there. Empty: about cases of every world.
   std::string_view hunted_in = {};
