@@ -1,5 +1,6 @@
-// bench [seconds]: how fast cases are judged, where the time goes, and what ranks cost. Prints a
-// table for each; every figure of one table comes from the same run. `seconds` (default 10) is
+// bench [seconds [rates|ranks|worlds|overlap]...]: how fast cases are judged, where the time goes,
+// what ranks and processes cost, and how much of a ring's transfers hides. Prints a table for each
+// (default: all); every figure of one table comes from the same run. `seconds` (default 10) is
 // spent on each line of the first table.
 
 #include <fmt/format.h>
@@ -10,8 +11,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <set>
 #include <thread>
 
+#include "harness/bench/overlap.h"
 #include "harness/bench/timed.h"
 #include "harness/check/generate.h"
 #include "harness/model/require.h"
@@ -175,19 +178,23 @@ void print_worlds(double seconds, const Tables& tables) {
 
 }  // namespace
 
-void run_bench(double seconds) {
+// `parts`: names of tables; none means all of them.
+void run_bench(double seconds, const std::set<std::string>& parts) {
+  const auto wanted = [&](const char* part) { return parts.empty() || parts.contains(part); };
   const int jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const Tables tables = timed_tables();
-  print_rates(seconds, jobs, tables);
-  print_ranks(tables);
-  print_worlds(seconds, tables);
+  if (wanted("rates")) print_rates(seconds, jobs, tables);
+  if (wanted("ranks")) print_ranks(tables);
+  if (wanted("worlds")) print_worlds(seconds, tables);
+  if (wanted("overlap")) print_overlap(tables);
 }
 
 }  // namespace shardproof
 
 int main(int argc, char** argv) {
   try {
-    shardproof::run_bench(argc > 1 ? std::atof(argv[1]) : 10);
+    const std::set<std::string> parts(argv + std::min(argc, 2), argv + argc);
+    shardproof::run_bench(argc > 1 ? std::atof(argv[1]) : 10, parts);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench: {}\n", error.what());

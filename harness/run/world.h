@@ -8,6 +8,7 @@
 
 #include "harness/run/subject.h"
 #include "harness/run/trace.h"
+#include "harness/run/virtual_time.h"
 
 namespace shardproof {
 
@@ -58,7 +59,8 @@ struct RankFacts {
   Meter meter;
   Index peak_bytes = 0;
   Index peak_received_bytes = 0;
-  double finished_at = 0;        // virtual seconds
+  double finished_at = 0;        // virtual seconds; real ones in a world of processes
+  double exposed_seconds = 0;    // of them, spent waiting for communication
   std::vector<Traffic> traffic;  // the trace summed up, in the order of first use
 };
 
@@ -77,6 +79,7 @@ struct Outcome {
 struct RunOptions {
   bool keep_shards = false;
   bool keep_trace = true;  // false: Outcome::trace stays empty (thousands of ranks make millions)
+  VirtualTime time = {};   // of the simulated world
 };
 
 class World {

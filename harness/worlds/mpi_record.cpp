@@ -52,6 +52,7 @@ std::vector<Value> unpack_all(Unpack& unpack, Get get) {
 void pack_facts(Pack& pack, const RankFacts& facts) {
   pack.real(facts.meter.multiply_adds).real(facts.meter.score_elements).real(facts.meter.seconds);
   pack.whole(facts.peak_bytes).whole(facts.peak_received_bytes).real(facts.finished_at);
+  pack.real(facts.exposed_seconds);
   pack_all(pack, facts.traffic, [&](const Traffic& sum) {
     pack.whole(static_cast<int>(sum.phase)).text(sum.operation).text(sum.axis);
     pack.whole(sum.calls).whole(sum.bytes);
@@ -66,6 +67,7 @@ RankFacts unpack_facts(Unpack& unpack) {
   facts.peak_bytes = unpack.whole();
   facts.peak_received_bytes = unpack.whole();
   facts.finished_at = unpack.real();
+  facts.exposed_seconds = unpack.real();
   facts.traffic = unpack_all<Traffic>(unpack, [&](Traffic& sum) {
     sum.phase = unpack_enum<Phase>(unpack);
     sum.operation = unpack.text();

@@ -40,10 +40,10 @@ Tensor PlacedRank::make(DType dtype, const Shape& shape) {
   return memory.allocate("", dtype, shape);
 }
 
-void PlacedRank::begin(const Case& value, Device& device, bool keep_trace) {
+void PlacedRank::begin(const Case& value, Device& device, const RunOptions& options) {
   case_ = &value;
   device_ = &device;
-  log.begin(index_, device, keep_trace);
+  log.begin(index_, device, options);
 }
 
 void PlacedRank::clear() {

@@ -40,7 +40,7 @@ class PlacedRank : public Rank {
   void holds_remote_kv(const View& view) override { memory.mark_received(view); }
 
   // Before and after a case.
-  void begin(const Case& value, Device& device, bool keep_trace);
+  void begin(const Case& value, Device& device, const RunOptions& options);
   void clear();
 
   // Gives the rank its part of every tensor as the case's views say, poisoned. All arguments must

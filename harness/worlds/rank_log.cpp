@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "harness/worlds/virtual_time.h"
-
 namespace shardproof {
 namespace {
 
@@ -12,11 +10,11 @@ constexpr std::size_t kKeptEvents = 4096;  // room that is kept from case to cas
 
 }  // namespace
 
-void RankLog::begin(int rank, Device& device, bool keep_trace) {
+void RankLog::begin(int rank, Device& device, const RunOptions& options) {
   rank_ = rank;
   device.meter() = Meter{};
   meter_ = &device.meter();
-  keep_trace_ = keep_trace;
+  options_ = options;
   phase = Phase::kForward;
   waited_seconds_ = 0;
   link_free_.clear();
@@ -25,7 +23,7 @@ void RankLog::begin(int rank, Device& device, bool keep_trace) {
 }
 
 double RankLog::compute_seconds() const {
-  return meter_->seconds + meter_->multiply_adds / kMultiplyAddsPerSecond;
+  return meter_->seconds + meter_->multiply_adds / options_.time.multiply_adds_per_second;
 }
 
 void RankLog::advance_to(double time) {
@@ -37,8 +35,8 @@ double RankLog::arrival(int axis_index, std::size_t bytes) {
   const auto axis = static_cast<std::size_t>(axis_index);
   if (link_free_.size() <= axis) link_free_.resize(axis + 1);
   const double begins = std::max(now(), link_free_[axis]);
-  link_free_[axis] = begins + transfer_seconds(0, static_cast<double>(bytes));
-  return link_free_[axis] + transfer_seconds(1, 0);
+  link_free_[axis] = begins + options_.time.transfer(0, static_cast<double>(bytes));
+  return link_free_[axis] + options_.time.transfer(1, 0);
 }
 
 std::size_t RankLog::record(std::string_view operation, const std::string& axis, int peer,
@@ -51,13 +49,13 @@ std::size_t RankLog::record(std::string_view operation, const std::string& axis,
                      : traffic_.emplace_back(Traffic{phase, std::string(operation), axis, 0, 0});
   ++sum.calls;
   sum.bytes += bytes;
-  if (!keep_trace_) return 0;
+  if (!options_.keep_trace) return 0;
   events_.push_back({rank_, phase, operation, axis, peer, bytes, now(), now()});
   return events_.size() - 1;
 }
 
 void RankLog::complete(std::size_t event, double end) {
-  if (keep_trace_) events_[event].end = end;
+  if (options_.keep_trace) events_[event].end = end;
 }
 
 RankFacts RankLog::facts(const Memory& memory) const {
@@ -67,6 +65,7 @@ RankFacts RankLog::facts(const Memory& memory) const {
   facts.peak_bytes = memory.peak_bytes();
   facts.peak_received_bytes = memory.peak_received_bytes();
   facts.finished_at = now();
+  facts.exposed_seconds = waited_seconds_;
   facts.traffic = traffic_;
   return facts;
 }

@@ -16,7 +16,7 @@ namespace shardproof {
 class RankLog {
  public:
   // Forgets the case before.
-  void begin(int rank, Device& device, bool keep_trace);
+  void begin(int rank, Device& device, const RunOptions& options);
 
   double now() const { return waited_seconds_ + compute_seconds(); }
   void advance_to(double time);
@@ -38,7 +38,7 @@ class RankLog {
 
   int rank_ = 0;
   const Meter* meter_ = nullptr;
-  bool keep_trace_ = true;
+  RunOptions options_;
   double waited_seconds_ = 0;
   std::vector<double> link_free_;  // when the link of each axis has sent what was posted
   std::vector<Event> events_;

@@ -40,6 +40,7 @@ class SimWorld final : public World {
 
 Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOptions& options) {
   const int ranks = value.placement.mesh.ranks();
+  run_.time = options.time;
   prepare_ranks(value, options);
   prepare_groups(value.placement.mesh);
   messages_.begin(ranks);
@@ -76,7 +77,7 @@ void SimWorld::prepare_ranks(const Case& value, const RunOptions& options) {
       run_.ranks.push_back(std::make_unique<SimRank>(r, run_, messages_, collectives_));
       mesh_.reset();
     }
-    run_.ranks[i]->begin(value, *used[i], options.keep_trace);
+    run_.ranks[i]->begin(value, *used[i], options);
   }
 }
 

@@ -6,18 +6,17 @@
 #include <cstring>
 
 #include "harness/worlds/reductions.h"
-#include "harness/worlds/virtual_time.h"
 
 namespace shardproof {
 namespace {
 
-double seconds(std::string_view operation, int ranks, double bytes) {
-  if (is_all_reduce(operation)) return all_reduce_seconds(ranks, bytes);
-  if (operation == "all_gather") return all_gather_seconds(ranks, bytes);
-  if (operation == "reduce_scatter") return reduce_scatter_seconds(ranks, bytes);
-  if (operation == "all_to_all") return all_to_all_seconds(ranks, bytes);
-  if (operation == "broadcast") return broadcast_seconds(ranks, bytes);
-  return barrier_seconds(ranks);
+double seconds(const VirtualTime& time, std::string_view operation, int ranks, double bytes) {
+  if (is_all_reduce(operation)) return time.all_reduce(ranks, bytes);
+  if (operation == "all_gather") return time.all_gather(ranks, bytes);
+  if (operation == "reduce_scatter") return time.reduce_scatter(ranks, bytes);
+  if (operation == "all_to_all") return time.all_to_all(ranks, bytes);
+  if (operation == "broadcast") return time.broadcast(ranks, bytes);
+  return time.barrier(ranks);
 }
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -114,8 +113,8 @@ void Collectives::perform(SimGroup& group) {
     begins = std::max(begins, call.posted);
     largest = std::max(largest, handed_in(call, i));
   }
-  group.completed_at =
-      begins + seconds(group.calls[0].operation, group.size(), static_cast<double>(largest));
+  group.completed_at = begins + seconds(run_.time, group.calls[0].operation, group.size(),
+                                        static_cast<double>(largest));
   ++group.completed;
   group.arrived = 0;
   for (SimCall& call : group.calls) {

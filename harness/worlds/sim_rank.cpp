@@ -28,8 +28,8 @@ Communicator& SimRank::along(std::string_view axis) {
   return *communicators_.back().second;
 }
 
-void SimRank::begin(const Case& value, Device& device, bool keep_trace) {
-  PlacedRank::begin(value, device, keep_trace);
+void SimRank::begin(const Case& value, Device& device, const RunOptions& options) {
+  PlacedRank::begin(value, device, options);
   awaited = nullptr;
   awaited_group = nullptr;
   outstanding.clear();

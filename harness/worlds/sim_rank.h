@@ -26,6 +26,7 @@ struct SimRun {
   std::string message;
   std::vector<Finding> findings;
   FarMemory far;
+  VirtualTime time;
 
   // Ends the run for all ranks. Called by the rank that runs; the first ending counts.
   [[noreturn]] void end(Ending how, std::string why);
@@ -38,7 +39,7 @@ class SimRank final : public PlacedRank {
   Communicator& along(std::string_view axis) override;
 
   // Before a case.
-  void begin(const Case& value, Device& device, bool keep_trace);
+  void begin(const Case& value, Device& device, const RunOptions& options);
 
   // The groups that the rank belongs to, one for each axis of the mesh in its order.
   void join_groups(std::vector<std::shared_ptr<SimGroup>> groups);

@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "harness/worlds/sim_fixture.h"
-#include "harness/worlds/virtual_time.h"
 
 namespace shardproof {
 namespace {
@@ -108,6 +107,8 @@ TEST(SimRepeat, TheTraceIsOptionalAndItsSumIsNot) {
   EXPECT_EQ(lean.ranks[1].traffic, full.ranks[1].traffic);
 }
 
+const VirtualTime kTime;
+
 // Sends `elements` from rank 0 to rank 1 while both do a product of 10^7 multiply-adds.
 void overlapping(Rank& rank, bool overlaps) {
   Communicator& ring = rank.along("cp");
@@ -121,8 +122,8 @@ void overlapping(Rank& rank, bool overlaps) {
 }
 
 TEST(SimRepeat, ATransferBesideAProductCostsTheLongerOfTheTwo) {
-  const double product = 1e7 / kMultiplyAddsPerSecond;
-  const double transfer = kLatencySeconds + 1e6 / kBytesPerSecond;
+  const double product = 1e7 / kTime.multiply_adds_per_second;
+  const double transfer = kTime.latency_seconds + 1e6 / kTime.bytes_per_second;
   const Case value = fixture_case(cp_mesh(2), 1);
   const Outcome hidden =
       run_sim(value, fixture_subject([](Rank& rank) { overlapping(rank, true); }));
@@ -130,6 +131,8 @@ TEST(SimRepeat, ATransferBesideAProductCostsTheLongerOfTheTwo) {
       run_sim(value, fixture_subject([](Rank& rank) { overlapping(rank, false); }));
   EXPECT_DOUBLE_EQ(hidden.ranks[1].finished_at, product);
   EXPECT_DOUBLE_EQ(exposed.ranks[1].finished_at, product + transfer);
+  EXPECT_DOUBLE_EQ(exposed.ranks[1].exposed_seconds, transfer);
+  EXPECT_DOUBLE_EQ(hidden.ranks[1].exposed_seconds, 0);
   EXPECT_DOUBLE_EQ(exposed.ranks[1].meter.seconds, product);
   EXPECT_DOUBLE_EQ(exposed.trace[1].start, 0);
   EXPECT_DOUBLE_EQ(exposed.trace[1].end, transfer);
@@ -151,7 +154,8 @@ TEST(SimRepeat, TransfersOfOneAxisQueueForItsLink) {
   };
   const Outcome outcome = run_sim(fixture_case(cp_mesh(2)), fixture_subject(forward));
   expect_clean(outcome);
-  EXPECT_DOUBLE_EQ(outcome.ranks[1].finished_at, kLatencySeconds + 2e6 / kBytesPerSecond);
+  EXPECT_DOUBLE_EQ(outcome.ranks[1].finished_at,
+                   kTime.latency_seconds + 2e6 / kTime.bytes_per_second);
 }
 
 TEST(SimRepeat, AnAllReduceEndsForAllWhenTheLastHasCome) {
@@ -163,9 +167,10 @@ TEST(SimRepeat, AnAllReduceEndsForAllWhenTheLastHasCome) {
     copy_forward(rank);
   };
   const Outcome outcome = run_sim(fixture_case(cp_mesh(3)), fixture_subject(forward));
-  const double want = 2e6 / kMultiplyAddsPerSecond + all_reduce_seconds(3, 1200);
+  const double want = 2e6 / kTime.multiply_adds_per_second + kTime.all_reduce(3, 1200);
   for (const RankFacts& rank : outcome.ranks) EXPECT_DOUBLE_EQ(rank.finished_at, want);
-  EXPECT_DOUBLE_EQ(all_reduce_seconds(3, 1200), 4 * kLatencySeconds + 4 * 400 / kBytesPerSecond);
+  EXPECT_DOUBLE_EQ(kTime.all_reduce(3, 1200),
+                   4 * kTime.latency_seconds + 4 * 400 / kTime.bytes_per_second);
 }
 
 TEST(SimRepeat, AThousandRanksRunInSeconds) {

@@ -51,6 +51,7 @@ struct MpiCollectives::Envelope {
 void MpiCollectives::join(const MpiGroup& group, const CollectiveCall& call) {
   const std::size_t event =
       run_.note(call.operation, group.axis, -1, 0, handed_in(call, group.position));
+  const double began = run_.elapsed();
   run_.status().become(Activity::State::kWaiting);
   agree(group, call);
   if (call.operation != "barrier") {
@@ -62,6 +63,7 @@ void MpiCollectives::join(const MpiGroup& group, const CollectiveCall& call) {
     }
   }
   run_.status().become(Activity::State::kComputing);
+  run_.waited_since(began);
   run_.complete(event);
 }
 

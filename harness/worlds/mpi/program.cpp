@@ -108,6 +108,7 @@ void RankProgram::collect(RankRecord& record) {
   record.message = std::move(run.message);
   record.findings = std::move(run.findings);
   record.facts = rank_.log.facts(rank_.memory);
+  record.facts.exposed_seconds = run.exposed();
   rank_.log.move_events_to(record.events);
   record.flows = rank_.messages.flows();
   if (completed) take_outputs(record);

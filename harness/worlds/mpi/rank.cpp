@@ -22,7 +22,7 @@ Communicator& MpiRank::along(std::string_view axis) {
 }
 
 void MpiRank::begin(const Case& value, Device& device, const Order& order) {
-  PlacedRank::begin(value, device, order.keep_trace);
+  PlacedRank::begin(value, device, {.keep_trace = order.keep_trace});
   run.begin(order.run, value.placement.schedule);
   messages.begin();
   communicators_.clear();

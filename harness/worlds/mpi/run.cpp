@@ -24,6 +24,7 @@ void MpiRun::begin(std::int64_t number, std::uint64_t schedule) {
   number_ = number;
   schedule_ = Schedule(schedule);
   began_ = MPI_Wtime();
+  exposed_ = 0;
   ending = Ending::kCompleted;
   message.clear();
   findings.clear();
@@ -47,9 +48,11 @@ void MpiRun::complete(std::size_t event) {
 
 void MpiRun::wait(MPI_Request& request, MPI_Status& status) {
   if (is_done(request, status)) return;
+  const double began = elapsed();
   status_.become(Activity::State::kWaiting);
   while (!is_done(request, status)) sched_yield();
   status_.become(Activity::State::kComputing);
+  waited_since(began);
 }
 
 void MpiRun::end(Ending how, std::string why) {

@@ -33,6 +33,10 @@ class MpiRun {
   // Seconds since the run began on this rank: what the log calls its clock.
   double elapsed() const;
 
+  // Seconds of them in which the rank did nothing but wait for communication.
+  double exposed() const { return exposed_; }
+  void waited_since(double began) { exposed_ += elapsed() - began; }
+
   // Notes a communication that begins now; returns its number in the log.
   std::size_t note(std::string_view operation, const std::string& axis, int peer, int tag,
                    Index bytes);
@@ -55,6 +59,7 @@ class MpiRun {
   std::int64_t number_ = 0;
   Schedule schedule_;
   double began_ = 0;
+  double exposed_ = 0;
 };
 
 }  // namespace shardproof
