@@ -138,8 +138,8 @@ void make_distinct(Case& value, const Domain& domain) {
   }
 }
 
-// Halves the longest extent until the arithmetic is little: most faults show in a small problem, and
-// ten of those cost as much as one large one.
+// Halves the longest extent until the arithmetic is little: most faults show in a small problem,
+// and ten of those cost as much as one large one.
 void make_little(Case& value, const Domain& domain) {
   constexpr double kLittle = 4096;
   while (value.problem.op->work(value.problem) > kLittle) {
