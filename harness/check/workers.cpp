@@ -142,6 +142,7 @@ Workers::Workers(Evaluator& evaluator, int count, WorkerLimits limits)
     : evaluator_(evaluator), limits_(limits) {
   require(count > 0, "there is at least one worker");
   std::signal(SIGPIPE, SIG_IGN);  // writing to a worker that has just died must not end the driver
+  std::signal(SIGXFSZ, SIG_IGN);  // nor a file at its limit, which is an error like any other
   for (int i = 0; i < count; ++i) {
     processes_.push_back(std::make_unique<Process>());
     start(*processes_.back());
