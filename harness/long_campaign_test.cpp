@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <set>
 #include <thread>
 
@@ -127,6 +128,26 @@ TEST_F(LongCampaign, PartsHaveTheCasesOfTheWholeAndMergeToIt) {
   // Once more, from what it wrote.
   EXPECT_EQ(run("merge again out").exit_code, 1);
   EXPECT_EQ(summary("again/summary.jsonl"), summary("whole.jsonl"));
+}
+
+// What a task of a Slurm array does, twice as after a requeue, and the merge behind it.
+TEST_F(LongCampaign, TheSlurmRecipeRunsItsPartsAndMergesThem) {
+  fs::create_directories(folder_ / "build/release");
+  fs::create_symlink(SHARDPROOF_BINARY, folder_ / "build/release/shardproof");
+  const auto recipe = [&](const std::string& environment, const std::string& arguments) {
+    const std::string command = "SLURM_SUBMIT_DIR='" + folder_.string() + "' " + environment +
+                                " '" SHARDPROOF_SOURCE "/ci/slurm_array.sh' " + arguments + " >'" +
+                                (folder_ / "log").string() + "' 2>&1";
+    const int status = std::system(command.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  const std::string campaign = "--regressions=none --subject=column_row_mlp --cases=40";
+  const std::string array = "SLURM_ARRAY_JOB_ID=5 SLURM_ARRAY_TASK_COUNT=2 SLURM_ARRAY_TASK_ID=";
+  for (const char* task : {"1", "1", "2"}) {
+    EXPECT_EQ(recipe(array + task, campaign), 0) << task << read("log");
+  }
+  EXPECT_EQ(recipe("", "merge 5"), 0) << read("log");
+  EXPECT_EQ(last_record("shardproof-5/merged/summary.jsonl")["cases"], 40);
 }
 
 TEST_F(LongCampaign, MergeSaysWhatIsMissingForeignOrTwice) {
