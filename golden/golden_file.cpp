@@ -57,6 +57,13 @@ class Descriptor {
     }
   }
 
+  void link_as(const std::string& name) const {
+    const std::string self = fmt::format("/proc/self/fd/{}", descriptor_);
+    if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      fail("name", name);
+    }
+  }
+
   void synchronise() const {
     if (::fsync(descriptor_) != 0) fail("fsync", path_);
   }
@@ -83,11 +90,15 @@ void place_file(const std::filesystem::path& path, std::span<const std::byte> by
       folder / fmt::format(".{}.{}.partial", path.filename().string(), ::getpid());
   try {
     {
-      const Descriptor file(
-          ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), "create",
-          temporary);
+      // Where a file can be written before it has a name, a kill leaves none behind.
+      ::unlink(temporary.c_str());
+      int opened = ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0644);
+      const bool is_named = opened < 0;
+      if (is_named) opened = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+      const Descriptor file(opened, "create", temporary);
       file.write_all(bytes);
       file.synchronise();
+      if (!is_named) file.link_as(temporary);
     }
     if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename a file to", path);
   } catch (...) {

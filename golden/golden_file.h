@@ -20,7 +20,8 @@ std::vector<std::byte> golden_image(const Golden& golden);
 Golden parse_image(std::span<const std::byte> image);
 
 // Temporary name in the same folder (made if missing), fsync, rename, fsync of the folder. Throws
-// Error. A kill may leave the temporary file ".NAME.PID.partial".
+// Error. Where the file system has no files without names, a kill may leave the temporary file
+// ".NAME.PID.partial".
 void place_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
 // The bytes of a regular file of at most `limit` bytes. Throws Error.

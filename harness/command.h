@@ -20,6 +20,7 @@ struct Command {
 
 Command fuzz_command(CLI::App& program, const Tables& tables);
 Command check_command(CLI::App& program, const Tables& tables);
+Command merge_command(CLI::App& program, const Tables& tables);
 Command replay_command(CLI::App& program, const Tables& tables);
 Command show_command(CLI::App& program, const Tables& tables);
 Command list_command(CLI::App& program, const Tables& tables);

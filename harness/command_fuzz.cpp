@@ -4,9 +4,9 @@
 #include <iostream>
 #include <memory>
 
-#include "golden/golden.h"
+#include "harness/check/journal.h"
 #include "harness/command.h"
-#include "harness/command_flags.h"
+#include "harness/command_campaign.h"
 #include "harness/command_store.h"
 #include "harness/model/require.h"
 
@@ -18,101 +18,75 @@ constexpr const char* kExamples =
     "  shardproof fuzz --time=60s\n"
     "  shardproof fuzz --cases=20000 --seed=7 --jobs=4 --json=verdicts.jsonl\n"
     "  shardproof fuzz --subject=ring_attention --mask=causal,window --mesh=cp=2..8\n"
-    "  shardproof fuzz --operator=mlp --dtype=bf16 --property=matches_reference\n";
+    "  shardproof fuzz --operator=mlp --dtype=bf16 --property=matches_reference\n"
+    "  shardproof fuzz --time=8h --journal=night.jsonl; shardproof fuzz --resume=night.jsonl\n"
+    "  shardproof fuzz --time=1h --part=2/4 --journal=part2.jsonl\n";
 
 struct FuzzFlags {
-  Restrictions restrictions;
-  WorkerFlags workers;
-  std::string time;
-  std::uint64_t cases = 0;
-  std::string seed = "0";
-  std::string regressions;  // "": those of the project, where there are any
-  std::vector<std::string> goldens;
-  std::string goldens_out = "golden/found";
+  CampaignFlags campaign;
   std::string json;
   std::string junit;
-  bool require_all = false;
+  std::string journal;
+  std::string resume;
 };
 
-// Goldens that no longer parse are the campaign's business, too: an Error names the file.
-void add_stored(std::vector<StoredCase>& stored, const std::filesystem::path& path) {
-  for (const std::filesystem::path& file : case_files(path)) {
-    if (file.extension() == ".case") {
-      for (StoredCase& each : read_case_file(file)) stored.push_back(std::move(each));
-    } else {
-      stored.push_back({read_golden(file).case_text, file.string()});
-    }
+// Where verdicts go: the journal first, so that nothing is shown that it does not hold.
+std::vector<std::unique_ptr<Sink>> make_sinks(const FuzzFlags& flags, const CLI::App& app,
+                                              const Journal* resumed,
+                                              const std::vector<StoredCase>& stored) {
+  std::vector<std::unique_ptr<Sink>> sinks;
+  if (resumed) {
+    sinks.push_back(resume_journal_sink(flags.resume, *resumed));
+  } else if (!flags.journal.empty()) {
+    sinks.push_back(make_journal_sink(flags.journal, journal_header(app, stored)));
   }
+  sinks.push_back(make_console_sink(std::cout, isatty(STDOUT_FILENO) != 0));
+  if (!flags.json.empty()) sinks.push_back(make_json_sink(flags.json, resumed != nullptr));
+  if (!flags.junit.empty()) sinks.push_back(make_junit_sink(flags.junit));
+  return sinks;
 }
 
-std::vector<StoredCase> stored_cases(const FuzzFlags& flags, const Tables& tables) {
-  std::vector<StoredCase> stored;
-  const std::filesystem::path own = SHARDPROOF_CASES;
-  if (!flags.regressions.empty()) {
-    add_stored(stored, flags.regressions);
-  } else if (std::filesystem::exists(own)) {
-    add_stored(stored, own);
+int exit_code(const Tally& tally, const FuzzFlags& flags,
+              const std::vector<std::unique_ptr<Sink>>& sinks) {
+  bool is_complete = true;
+  for (const auto& sink : sinks) {
+    if (sink->trouble().empty()) continue;
+    is_complete = false;
+    fmt::print(stderr, "shardproof: NOT STORED: {}\n", sink->trouble());
   }
-  for (const std::string& path : flags.goldens) add_stored(stored, path);
-  for (const StoredCase& each : stored) {
-    try {
-      parse_case(each.text, tables.vocabulary());
-    } catch (const Error& error) {
-      throw Error(fmt::format("{}: {}", each.origin, error.what()));
-    }
-  }
-  return stored;
+  if (tally.failing() + tally.excesses() > 0) return kExitFalsified;
+  if (!is_complete) return kExitUnusable;
+  if (flags.campaign.require_all) require_everything(tally);
+  return tally.judged() > 0 ? kExitHolds : kExitUnusable;
 }
 
-// Required classes: a campaign that passed over some of them proves less than it seems to.
-void require_everything(const Tally& tally) {
-  const auto demand = [](std::string_view what, const std::vector<std::string>& names) {
-    std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-    if (list.empty()) return;
-    throw Error(fmt::format("--require-all: no case was judged of the {} {}; give more --time",
-                            what, list));
-  };
-  demand("subjects", tally.idle_subjects());
-  demand("properties", tally.idle_properties());
-  const Coverage::Count pairs = tally.coverage.total();
-  if (pairs.covered == pairs.possible) return;
-  throw Error(fmt::format("--require-all: {} of {} pairs of values were judged; give more --time",
-                          pairs.covered, pairs.possible));
-}
-
-int run(const FuzzFlags& flags, const Tables& tables, bool has_cases) {
-  const Domain domain = make_domain(flags.restrictions, tables);
+int run(FuzzFlags& flags, CLI::App& app, const Tables& tables) {
+  std::optional<Journal> journal;
+  if (!flags.resume.empty()) {
+    if (!flags.journal.empty()) throw Error("--journal: --resume goes on in its own file");
+    journal = read_journal(flags.resume);
+    recall_flags(app, journal->header);
+  }
+  const Domain domain = make_domain(flags.campaign.restrictions, tables);
   Tables limited = tables;
   limited.most_ranks = static_cast<int>(domain.most_ranks);
-  GoldenStore store(flags.seed);
-  CampaignOptions options;
-  options.seed = flags.seed;
-  if (has_cases) options.cases = flags.cases;
-  if (!flags.time.empty()) options.seconds = parse_duration("--time", flags.time);
-  if (!has_cases && flags.time.empty()) options.seconds = 60;
-  options.jobs = flags.workers.count();
-  options.limits = flags.workers.limits();
-  options.stored = stored_cases(flags, tables);
-  options.goldens = flags.goldens_out;
+  GoldenStore store(flags.campaign.seed);
+  CampaignOptions options = flags.campaign.options();
+  options.stored = journal ? journal->header.stored : flags.campaign.stored_cases(tables);
   options.store = &store;
-
-  std::vector<std::unique_ptr<Sink>> sinks;
-  sinks.push_back(make_console_sink(std::cout, isatty(STDOUT_FILENO) != 0));
-  if (!flags.json.empty()) sinks.push_back(make_json_sink(flags.json));
-  if (!flags.junit.empty()) sinks.push_back(make_junit_sink(flags.junit));
+  std::optional<Tally> known;
+  if (journal) options.resumed = &known.emplace(journal->read_tally(domain, limited));
+  const auto sinks = make_sinks(flags, app, journal ? &*journal : nullptr, options.stored);
   std::vector<Sink*> views;
   for (const auto& sink : sinks) views.push_back(sink.get());
 
   fmt::print("shardproof fuzz: seed {}, {} workers, {} subjects, {} properties, {} stored cases\n",
-             flags.seed, options.jobs, domain.subjects.size(), domain.properties.size(),
+             options.seed, options.jobs, domain.subjects.size(), domain.properties.size(),
              options.stored.size());
+  if (known) fmt::print("resumed after {} cases, {} failing\n", known->cases(), known->failing());
   std::cout.flush();
   std::fflush(stdout);
-  const Tally tally = run_campaign(limited, domain, options, views);
-  if (tally.failing() + tally.excesses() > 0) return kExitFalsified;
-  if (flags.require_all) require_everything(tally);
-  return tally.judged() > 0 ? kExitHolds : kExitUnusable;
+  return exit_code(run_campaign(limited, domain, options, views), flags, sinks);
 }
 
 }  // namespace
@@ -122,31 +96,18 @@ Command fuzz_command(CLI::App& program, const Tables& tables) {
       program.add_subcommand("fuzz", "search for failing cases; shrink and store what is found");
   app->footer(kExamples);
   auto flags = std::make_shared<FuzzFlags>();
-  app->add_option("--time", flags->time, "stop after this long (default: 60s without --cases)")
-      ->type_name("DURATION");
-  CLI::Option* cases =
-      app->add_option("--cases", flags->cases, "stop after this many generated cases")
-          ->type_name("N");
-  app->add_option("--seed", flags->seed, "a number, or any text such as a commit hash")
-      ->type_name("SEED")
-      ->capture_default_str();
-  add_worker_flags(*app, flags->workers);
-  add_restrictions(*app, flags->restrictions);
-  app->add_option("--regressions", flags->regressions,
-                  "folder of .case files that run first (default: the project's own)")
-      ->type_name("DIR");
-  app->add_option("--goldens", flags->goldens, "goldens (files or folders) that run first")
-      ->delimiter(',')
-      ->type_name("PATH,...");
-  app->add_option("--goldens-out", flags->goldens_out, "folder for goldens of what is found")
-      ->type_name("DIR")
-      ->capture_default_str();
+  add_campaign_flags(*app, flags->campaign);
   app->add_option("--json", flags->json, "write JSON lines: verdicts, failures, summary")
       ->type_name("FILE");
-  app->add_flag("--require-all", flags->require_all,
-                "exit 2 unless every subject, property and pair of values was judged");
   app->add_option("--junit", flags->junit, "write JUnit XML")->type_name("FILE");
-  return {app, [flags, cases, &tables] { return run(*flags, tables, cases->count() > 0); }};
+  app->add_option("--journal", flags->journal,
+                  "write down what the campaign knows, so that it can be resumed and merged")
+      ->type_name("FILE");
+  app->add_option("--resume", flags->resume,
+                  "go on with the campaign of a journal, in that file, with its flags; a --json "
+                  "file is continued, too")
+      ->type_name("FILE");
+  return {app, [flags, app, &tables] { return run(*flags, *app, tables); }};
 }
 
 }  // namespace shardproof

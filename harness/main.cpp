@@ -48,10 +48,10 @@ int run(int argc, char** argv) {
   program.require_subcommand(1);
   program.footer("Exit codes: 0 holds, 1 falsified, 2 usage, environment or nothing checked.");
   const std::vector<Command> commands{
-      fuzz_command(program, tables),   check_command(program, tables),
-      replay_command(program, tables), show_command(program, tables),
-      list_command(program, tables),   mutants_command(program, tables),
-      doctor_command(program, tables)};
+      fuzz_command(program, tables),    check_command(program, tables),
+      replay_command(program, tables),  show_command(program, tables),
+      merge_command(program, tables),   list_command(program, tables),
+      mutants_command(program, tables), doctor_command(program, tables)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

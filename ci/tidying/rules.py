@@ -50,7 +50,7 @@ FORBIDDEN = [
 ]
 # Written in pieces, so that this file passes its own rule.
 WORDS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|/(home|ro" r"ot|Users|wo" r"rk)/")
-MAY_HOLD_STATE = r"^harness/model/require\.cpp$|" + MAIN
+MAY_HOLD_STATE = r"^harness/(model/require|run/whereabouts)\.cpp$|" + MAIN
 
 
 class Tree:

@@ -17,18 +17,16 @@ class Ordered {
  public:
   void add(Finished finished) { waiting_.emplace(finished.item.number, std::move(finished)); }
 
-  // The next in order; with `gaps`, the next there is. Nothing when there is none.
-  std::optional<Finished> next(bool gaps) {
-    if (waiting_.empty() || (!gaps && waiting_.begin()->first != next_)) return std::nullopt;
+  // The first there is, if its number is at most `last`.
+  std::optional<Finished> next(std::uint64_t last) {
+    if (waiting_.empty() || waiting_.begin()->first > last) return std::nullopt;
     std::optional<Finished> result(std::move(waiting_.begin()->second));
     waiting_.erase(waiting_.begin());
-    next_ = result->item.number + 1;
     return result;
   }
 
  private:
   std::map<std::uint64_t, Finished> waiting_;
-  std::uint64_t next_ = 0;
 };
 
 class Search {
@@ -43,17 +41,20 @@ class Search {
         investigator_(tables, evaluator_,
                       {options.limits, options.shrink_seconds, options.goldens, options.store},
                       interrupt_),
-        tally_(domain, tables) {
+        tally_(options.resumed ? *options.resumed : Tally(domain, tables)) {
     tally_.seed = options.seed;
+    tally_.part = options.part.count > 1 ? options.part.text() : "";
     tally_.jobs = options.jobs;
+    tally_.interrupted = false;
   }
 
   Tally run() {
-    start_ns_ = now_ns();
+    start_ns_ = now_ns() - static_cast<std::int64_t>(1e9 * tally_.seconds);
     Workers workers(evaluator_, options_.jobs, options_.limits);
-    const std::uint64_t stored = options_.stored.size();
+    const std::uint64_t stored = options_.part.share(options_.stored.size());
+    const std::uint64_t generated = tally_.cases() - tally_.stored;
     run_items(
-        workers, stored,
+        workers, tally_.stored, stored,
         [&](std::uint64_t number) {
           return Item{.number = number, .text = options_.stored[number].text};
         },
@@ -61,9 +62,9 @@ class Search {
     const bool endless = !options_.cases && options_.seconds;
     const std::uint64_t cases = endless ? ~std::uint64_t{0} : options_.cases.value_or(0);
     run_items(
-        workers, cases, [](std::uint64_t number) { return Item{.number = number}; }, nullptr);
+        workers, generated, options_.part.share(cases),
+        [](std::uint64_t number) { return Item{.number = number}; }, nullptr);
     tally_.seconds = elapsed();
-    tally_.interrupted = interrupt_.came();
     for (Sink* sink : sinks_) sink->on_end(tally_);
     return std::move(tally_);
   }
@@ -71,29 +72,35 @@ class Search {
  private:
   double elapsed() const { return 1e-9 * static_cast<double>(now_ns() - start_ns_); }
 
+  // For the first reason that comes.
   bool is_over() {
-    return enough_ || interrupt_.came() || (options_.seconds && elapsed() >= *options_.seconds);
+    if (over_) return true;
+    tally_.interrupted = interrupt_.came();
+    over_ = tally_.interrupted || (options_.seconds && elapsed() >= *options_.seconds);
+    return over_;
   }
 
-  // Judges items 0..count-1, or as many as there is time for.
+  // Judges the part's items taken..count-1, or as many as there is time for.
   template <class MakeItem>
-  void run_items(Workers& workers, std::uint64_t count, MakeItem make,
+  void run_items(Workers& workers, std::uint64_t taken, std::uint64_t count, MakeItem make,
                  const std::vector<StoredCase>* stored) {
+    const Part& part = options_.part;
     Ordered ordered;
-    std::uint64_t given = 0;
-    std::uint64_t taken = 0;
+    std::uint64_t given = taken;
     while (!is_over() && taken < count) {
       while (given < count && workers.shortest_queue() < chunk_) {
         std::vector<Item> items;
-        for (; given < count && items.size() < chunk_; ++given) items.push_back(make(given));
+        for (; given < count && items.size() < chunk_; ++given) {
+          items.push_back(make(part.nth(given)));
+        }
         workers.give(std::move(items));
       }
       for (Finished& finished : workers.wait(0.25, interrupt_.descriptor())) {
         learn(finished.seconds);
         ordered.add(std::move(finished));
       }
-      while (!enough_) {
-        const std::optional<Finished> finished = ordered.next(false);
+      while (!over_) {
+        const std::optional<Finished> finished = ordered.next(part.nth(taken));
         if (!finished) break;
         ++taken;
         take(*finished, stored);
@@ -101,9 +108,10 @@ class Search {
       tally_.seconds = elapsed();
       for (Sink* sink : sinks_) sink->on_progress(tally_);
     }
-    // Time is over: what lies behind a case that is still running counts, too.
-    while (!enough_) {
-      const std::optional<Finished> finished = ordered.next(true);
+    // Time is over: what lies behind a case that is still running counts, too. Not so what can be
+    // judged again when an interrupted campaign is resumed.
+    while (!enough_ && !tally_.interrupted) {
+      const std::optional<Finished> finished = ordered.next(~std::uint64_t{0});
       if (!finished) break;
       take(*finished, stored);
     }
@@ -127,7 +135,7 @@ class Search {
     tally_.add(judged);
     for (Sink* sink : sinks_) sink->on_case(judged, tally_);
     if (judged.result.first_failure()) note_failure(judged);
-    if (options_.is_enough && options_.is_enough(judged)) enough_ = true;
+    if (options_.is_enough && options_.is_enough(judged)) over_ = enough_ = true;
   }
 
   void note_failure(const Judged& judged) {
@@ -142,6 +150,7 @@ class Search {
       ++tally_.failures_left_out;
     } else {
       tally_.failures.push_back(investigator_.investigate(judged));
+      tally_.seconds = elapsed();
       for (Sink* sink : sinks_) sink->on_failure(tally_.failures.back(), tally_);
     }
   }
@@ -157,6 +166,7 @@ class Search {
   std::int64_t start_ns_ = 0;
   double average_seconds_ = 0.01;
   std::size_t chunk_ = 4;
+  bool over_ = false;
   bool enough_ = false;
 };
 

@@ -12,6 +12,7 @@
 
 #include "harness/check/domain.h"
 #include "harness/check/evaluator.h"
+#include "harness/check/part.h"
 #include "harness/check/sink.h"
 #include "harness/check/tally.h"
 #include "harness/check/workers.h"
@@ -28,6 +29,8 @@ struct CampaignOptions {
   std::string seed = "0";
   std::optional<std::uint64_t> cases;  // generated ones; without it and `seconds`: only stored
   std::optional<double> seconds;
+  Part part;                       // of the stored and of the generated cases
+  const Tally* resumed = nullptr;  // goes on behind what this one has counted
   int jobs = 1;
   WorkerLimits limits;
   double shrink_seconds = 30;  // per distinct failure
@@ -38,7 +41,9 @@ struct CampaignOptions {
   std::function<bool(const Judged&)> is_enough;  // ends the campaign after such a case; may be null
 };
 
-// Runs it to its end, or until SIGINT or SIGTERM. Throws Error when the environment is wrong.
+// Runs it to its end, or until SIGINT or SIGTERM: then, as whenever sinks see progress or a
+// failure, the tally counts exactly the first cases of the campaign. Throws Error when the
+// environment is wrong.
 Tally run_campaign(const Tables& tables, const Domain& domain, const CampaignOptions& options,
                    const std::vector<Sink*>& sinks);
 

@@ -130,6 +130,38 @@ TEST(Campaign, EndsAfterTheCaseThatIsEnough) {
   EXPECT_EQ(tally.cases(), 42U);
 }
 
+// The disk is full, or the folder cannot be written.
+TEST(Campaign, GoesOnWhenAFailureCannotBeStored) {
+  class FullStore : public FailureStore {
+    void store(const CaseReport&, const Judgement&, const std::filesystem::path&) override {
+      throw Error("no space left");
+    }
+    void store_lost(const Case&, std::string_view, const Verdict&,
+                    const std::filesystem::path&) override {
+      throw Error("no space at all");
+    }
+  };
+  const Tables tables = toy_tables();
+  FullStore store;
+  CampaignOptions options;
+  options.seed = "5";
+  options.cases = 400;
+  options.store = &store;
+  options.goldens = testing::TempDir() + "shardproof_full";
+  const Restrictions restrictions{.subjects = {"wrong", "mean", "segfault"}};
+  const Tally tally = run_campaign(tables, make_domain(restrictions, tables), options, {});
+  EXPECT_EQ(tally.cases(), 400U);
+  ASSERT_EQ(tally.failures.size(), 4U);
+  for (const Failure& failure : tally.failures) {
+    EXPECT_EQ(failure.golden, "");
+    EXPECT_EQ(failure.unstored,
+              failure.subject == "segfault" ? "no space at all" : "no space left");
+    EXPECT_EQ(failure.verdict.kind,
+              failure.subject == "segfault" ? VerdictKind::kCrashed : VerdictKind::kFalsified);
+  }
+  std::filesystem::remove_all(options.goldens);
+}
+
 // Every fourth case is a pair's turn, so that luck is not needed.
 TEST(Campaign, CoversThePairsOfItsDomainInFourCasesEach) {
   const Tables tables = toy_tables();

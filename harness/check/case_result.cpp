@@ -70,6 +70,7 @@ const PropertyResult* CaseResult::first_failure() const {
 std::string CaseResult::packed() const {
   Pack pack;
   pack.whole(static_cast<int>(overall)).text(refusal).text(trouble).whole(has_golden);
+  pack.text(unstored);
   pack.whole(static_cast<std::int64_t>(properties.size()));
   for (const PropertyResult& result : properties) {
     pack.whole(result.property);
@@ -95,6 +96,7 @@ CaseResult CaseResult::unpacked(std::string_view bytes) {
   result.refusal = unpack.text();
   result.trouble = unpack.text();
   result.has_golden = unpack.whole() != 0;
+  result.unstored = unpack.text();
   for (std::int64_t count = unpack.whole(); count > 0; --count) {
     const int property = static_cast<int>(unpack.whole());
     result.properties.push_back({property, unpack_verdict(unpack)});

@@ -41,6 +41,7 @@ struct CaseResult {
   std::string ladder;                  // of a run that completed, with all numbers
   std::string trouble;                 // set when the environment, not the subject, is wrong
   bool has_golden = false;             // whether the golden that was asked for is stored
+  std::string unstored;                // why it could not be
 
   // The gravest failure: the first that counts against the subject, or null.
   const PropertyResult* first_failure() const;

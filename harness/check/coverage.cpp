@@ -1,9 +1,17 @@
 #include "harness/check/coverage.h"
 
+#include <algorithm>
+
+#include "harness/model/require.h"
+
 namespace shardproof {
 namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+void note(std::uint64_t& first, std::uint64_t other) {
+  if (other > 0 && (first == 0 || other < first)) first = other;
+}
 
 }  // namespace
 
@@ -16,7 +24,7 @@ Coverage::Coverage(const Domain& domain) : domain_(domain), sizes_(pair_sizes(do
     }
   }
   possible_.resize(size);
-  covered_.resize(size);
+  first_.resize(size);
   for (const Pair& pair : possible_pairs(domain)) {
     possible_[cell(pair.first, pair.second, pair.first_value, pair.second_value)] = true;
   }
@@ -26,19 +34,27 @@ std::size_t Coverage::cell(int first, int second, int first_value, int second_va
   return offsets_[at(first)][at(second)] + at(first_value * sizes_[at(second)] + second_value);
 }
 
-void Coverage::add(const Case& value) {
+void Coverage::add(const Case& value, std::uint64_t by) {
   const PairValues values = pair_values(value, domain_);
-  ++cases_;
   for (int i = 0; i < kPairDimensions; ++i) {
     for (int j = i + 1; j < kPairDimensions; ++j) {
       const int a = values[at(i)];
       const int b = values[at(j)];
       if (a < 0 || b < 0 || a >= sizes_[at(i)] || b >= sizes_[at(j)]) continue;
       const std::size_t pair = cell(i, j, a, b);
-      if (possible_[pair] && !covered_[pair]) last_new_ = cases_;
-      covered_[pair] = true;
+      if (possible_[pair]) note(first_[pair], by + 1);
     }
   }
+}
+
+void Coverage::join(const std::vector<std::uint64_t>& first) {
+  if (first.size() != first_.size()) throw Error("the pairs of values are those of other cases");
+  for (std::size_t pair = 0; pair < first.size(); ++pair) note(first_[pair], first[pair]);
+}
+
+std::uint64_t Coverage::last_new() const {
+  const auto last = std::max_element(first_.begin(), first_.end());
+  return last == first_.end() || *last == 0 ? 0 : *last - 1;
 }
 
 std::vector<Coverage::Count> Coverage::counts() const {
@@ -50,7 +66,7 @@ std::vector<Coverage::Count> Coverage::counts() const {
       const std::size_t end = first + at(sizes_[at(i)] * sizes_[at(j)]);
       for (std::size_t pair = first; pair < end; ++pair) {
         count.possible += possible_[pair];
-        count.covered += possible_[pair] && covered_[pair];
+        count.covered += first_[pair] > 0;
       }
       if (count.possible > 0) result.push_back(count);
     }

@@ -15,7 +15,14 @@ class Coverage {
  public:
   explicit Coverage(const Domain& domain);
 
-  void add(const Case& value);
+  // A judged case; `by`: how many were generated up to it.
+  void add(const Case& value, std::uint64_t by);
+
+  // For each pair 1 + the smallest `by` of its cases; 0: none yet.
+  const std::vector<std::uint64_t>& first() const { return first_; }
+
+  // Adds what another one has seen. Throws Error when it is of another domain.
+  void join(const std::vector<std::uint64_t>& first);
 
   struct Count {
     std::string_view first;  // dimensions
@@ -28,8 +35,8 @@ class Coverage {
   std::vector<Count> counts() const;
   Count total() const;
 
-  // How many cases were added when a possible pair was last seen for the first time.
-  std::uint64_t last_new() const { return last_new_; }
+  // How many cases were generated until a possible pair was last seen for the first time.
+  std::uint64_t last_new() const;
 
  private:
   std::size_t cell(int first, int second, int first_value, int second_value) const;
@@ -38,9 +45,7 @@ class Coverage {
   std::array<int, kPairDimensions> sizes_{};
   std::array<std::array<std::size_t, kPairDimensions>, kPairDimensions> offsets_{};
   std::vector<bool> possible_;
-  std::vector<bool> covered_;
-  std::uint64_t cases_ = 0;
-  std::uint64_t last_new_ = 0;
+  std::vector<std::uint64_t> first_;
 };
 
 }  // namespace shardproof

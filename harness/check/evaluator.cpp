@@ -7,6 +7,7 @@
 #include "harness/check/diagnose.h"
 #include "harness/model/element.h"
 #include "harness/model/operator.h"
+#include "harness/model/require.h"
 
 namespace shardproof {
 
@@ -74,8 +75,12 @@ CaseResult CaseEvaluator::evaluate(const Item& item) {
     for (std::string& each : likenesses(*report.base)) result.diagnosis.push_back(std::move(each));
   }
   if (const Judgement* failure = report.first_failure(); failure && stores) {
-    store_->store(report, *failure, item.golden_path);
-    result.has_golden = true;
+    try {
+      store_->store(report, *failure, item.golden_path);
+      result.has_golden = true;
+    } catch (const Error& error) {
+      result.unstored = error.what();
+    }
   }
   return result;
 }

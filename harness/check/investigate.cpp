@@ -15,17 +15,13 @@
 #include "harness/model/require.h"
 
 namespace shardproof {
-namespace {
 
-// A name that is the same for the same signature, so that finding a failure again replaces its
-// file.
-std::string file_name(const Failure& failure) {
+std::string golden_name(std::string_view subject, std::string_view property,
+                        std::string_view signature) {
   std::uint64_t hash = 0;
-  for (char letter : failure.signature) hash = mix(hash + static_cast<unsigned char>(letter));
-  return fmt::format("{}-{}-{:08x}.h5", failure.subject, failure.property, hash >> 32);
+  for (char letter : signature) hash = mix(hash + static_cast<unsigned char>(letter));
+  return fmt::format("{}-{}-{:08x}.h5", subject, property, hash >> 32);
 }
-
-}  // namespace
 
 std::string failure_signature(const CaseResult& result, std::string_view subject,
                               const Tables& tables) {
@@ -88,22 +84,33 @@ void Investigator::keep(const Judged& judged, const PropertyResult& failed, Fail
   if (failed.property != PropertyResult::kRun) item.property = failure.property;
   std::filesystem::path path;
   if (!options_.goldens.empty()) {
-    path = options_.goldens / file_name(failure);
-    std::filesystem::create_directories(options_.goldens);
+    path = options_.goldens / golden_name(failure.subject, failure.property, failure.signature);
     item.golden_path = path.string();
   }
   const CaseResult result = evaluate(item);
   if (!result.trouble.empty()) throw Error(result.trouble);
   if (const PropertyResult* again = result.first_failure()) failure.verdict = again->verdict;
   if (path.empty()) return;
-  if (!result.has_golden) {
-    const bool shrunk = failure.shrunk != failure.found;
-    options_.store->store_lost(
-        shrunk ? parse_case(failure.shrunk, tables_.vocabulary()) : judged.value, failure.property,
-        failure.verdict, path);
+  if (!result.unstored.empty()) {
+    failure.unstored = result.unstored;
+    return;
+  }
+  try {
+    if (!result.has_golden) store_lost(judged, failure, path);
+  } catch (const Error& error) {
+    failure.unstored = error.what();
+    return;
   }
   failure.golden = path.string();
   journal(failure, "stored");
+}
+
+void Investigator::store_lost(const Judged& judged, const Failure& failure,
+                              const std::filesystem::path& path) {
+  const bool shrunk = failure.shrunk != failure.found;
+  options_.store->store_lost(
+      shrunk ? parse_case(failure.shrunk, tables_.vocabulary()) : judged.value, failure.property,
+      failure.verdict, path);
 }
 
 CaseResult Investigator::evaluate(Item item) {
@@ -115,9 +122,10 @@ CaseResult Investigator::evaluate(Item item) {
 }
 
 // One line a finding, appended whole, so that a killed campaign leaves what it had found.
-void Investigator::journal(const Failure& failure, std::string_view event) {
+void Investigator::journal(Failure& failure, std::string_view event) {
   if (options_.goldens.empty()) return;
-  std::filesystem::create_directories(options_.goldens);
+  std::error_code ignored;  // opening the file says what is wrong
+  std::filesystem::create_directories(options_.goldens, ignored);
   const std::filesystem::path path = options_.goldens / "journal.jsonl";
   const nlohmann::ordered_json record{{"event", event},
                                       {"signature", failure.signature},
@@ -127,11 +135,9 @@ void Investigator::journal(const Failure& failure, std::string_view event) {
   const std::string line = record.dump() + "\n";
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0 || write(file, line.data(), line.size()) < 0) {
-    const std::string why = std::strerror(errno);
-    if (file >= 0) close(file);
-    throw Error(fmt::format("cannot write {}: {}", path.string(), why));
+    failure.unstored = fmt::format("cannot write {}: {}", path.string(), std::strerror(errno));
   }
-  close(file);
+  if (file >= 0) close(file);
 }
 
 }  // namespace shardproof

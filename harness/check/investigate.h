@@ -28,7 +28,8 @@ class Investigator {
  private:
   CaseResult evaluate(Item item);
   void keep(const Judged& judged, const PropertyResult& failed, Failure& failure);
-  void journal(const Failure& failure, std::string_view event);
+  void store_lost(const Judged& judged, const Failure& failure, const std::filesystem::path& path);
+  void journal(Failure& failure, std::string_view event);
 
   const Tables& tables_;
   Evaluator& evaluator_;
@@ -36,6 +37,11 @@ class Investigator {
   Interrupt& interrupt_;
   std::unique_ptr<Workers> workers_;
 };
+
+// The name of a failure's golden: the same for the same signature, so that finding a failure again
+// replaces its file.
+std::string golden_name(std::string_view subject, std::string_view property,
+                        std::string_view signature);
 
 // The signature of a result's first failure, or an empty string.
 std::string failure_signature(const CaseResult& result, std::string_view subject,

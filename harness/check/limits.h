@@ -20,7 +20,17 @@ class Limits {
     ++total_;
   }
 
+  using Counts = std::array<std::uint64_t, 64>;  // by -log2
+
   std::uint64_t total() const { return total_; }
+  const Counts& counts() const { return counts_; }
+
+  void join(const Counts& other) {
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      counts_[i] += other[i];
+      total_ += other[i];
+    }
+  }
 
   // The limit that `share` of the cases reach or beat, rounded up to a power of two; 0: no case.
   double quantile(double share) const {
@@ -34,7 +44,7 @@ class Limits {
   }
 
  private:
-  std::array<std::uint64_t, 64> counts_{};  // by -log2
+  Counts counts_{};
   std::uint64_t total_ = 0;
 };
 

@@ -58,6 +58,7 @@ class ConsoleSink : public Sink {
   void on_failure(const Failure& failure, const Tally&) override {
     clear_line();
     fmt::print(out_, "FAILED  {}\n  {}\n", failure.signature, failure.shrunk);
+    print_unstored(failure, "  ");
     out_.flush();
   }
 
@@ -81,8 +82,9 @@ class ConsoleSink : public Sink {
   }
 
   void print_counts(const Tally& tally) {
-    fmt::print(out_, "\n{} in {:.1f} s ({:.0f}/s), seed {}, {}{}\n", plural(tally.cases(), "case"),
-               tally.seconds, tally.cases_per_second(), tally.seed,
+    fmt::print(out_, "\n{} in {:.1f} s ({:.0f}/s), seed {}{}, {}{}\n",
+               plural(tally.cases(), "case"), tally.seconds, tally.cases_per_second(), tally.seed,
+               tally.part.empty() ? "" : ", part " + tally.part,
                plural(static_cast<std::uint64_t>(tally.jobs), "worker"),
                tally.interrupted ? ", interrupted" : "");
     for (int kind = 0; kind < kVerdictKinds; ++kind) {
@@ -217,7 +219,12 @@ class ConsoleSink : public Sink {
     if (!failure.golden.empty()) {
       fmt::print(out_, "   replay: shardproof replay {}\n", failure.golden);
     }
+    print_unstored(failure, "   ");
     fmt::print(out_, "   check:  shardproof check '{}'\n", failure.shrunk);
+  }
+
+  void print_unstored(const Failure& failure, std::string_view indent) {
+    if (!failure.unstored.empty()) fmt::print(out_, "{}NOT STORED: {}\n", indent, failure.unstored);
   }
 
   void print_verdict(const Tally& tally) {

@@ -25,7 +25,8 @@ void add_verdict(Json& record, const Verdict& verdict) {
 
 class JsonSink : public Sink {
  public:
-  explicit JsonSink(const std::string& path) : path_(path), file_(path) {
+  JsonSink(const std::string& path, bool append)
+      : path_(path), file_(path, append ? std::ios::app : std::ios::out) {
     if (!file_) throw Error(fmt::format("--json: cannot write {}", path));
   }
 
@@ -60,6 +61,7 @@ class JsonSink : public Sink {
                 {"minimal", failure.is_minimal},
                 {"repeatable", failure.is_repeatable},
                 {"golden", failure.golden},
+                {"unstored", failure.unstored},
                 {"diagnosis", failure.diagnosis},
                 {"explanation", failure.explanation}};
     add_verdict(record, failure.verdict);
@@ -75,6 +77,7 @@ class JsonSink : public Sink {
     record["seconds"] = tally.seconds;
     record["cases_per_second"] = tally.cases_per_second();
     record["seed"] = tally.seed;
+    if (!tally.part.empty()) record["part"] = tally.part;
     record["digest"] = fmt::format("{:016x}", tally.digest);
     record["jobs"] = tally.jobs;
     record["interrupted"] = tally.interrupted;
@@ -116,7 +119,10 @@ class JsonSink : public Sink {
     record["reasons"] = tally.reasons;
     write(record);
     file_.flush();
-    if (!file_) throw Error(fmt::format("--json: cannot write {}", path_));
+  }
+
+  std::string trouble() const override {
+    return file_ ? "" : fmt::format("--json: cannot write {} to its end", path_);
   }
 
  private:
@@ -141,8 +147,8 @@ class JsonSink : public Sink {
 
 }  // namespace
 
-std::unique_ptr<Sink> make_json_sink(const std::string& path) {
-  return std::make_unique<JsonSink>(path);
+std::unique_ptr<Sink> make_json_sink(const std::string& path, bool append) {
+  return std::make_unique<JsonSink>(path, append);
 }
 
 }  // namespace shardproof

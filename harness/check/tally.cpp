@@ -37,8 +37,10 @@ bool any_said(const KindCounts& counts) {
   return false;
 }
 
-std::uint64_t digest_of(const CaseResult& result) {
-  std::uint64_t digest = mix(static_cast<std::uint64_t>(result.overall));
+std::uint64_t digest_of(const Judged& judged) {
+  const CaseResult& result = judged.result;
+  std::uint64_t digest = mix(judged.number + (judged.origin.empty() ? 0 : 1ULL << 63));
+  digest = mix(digest + static_cast<std::uint64_t>(result.overall));
   for (const PropertyResult& each : result.properties) {
     digest = mix(digest + static_cast<std::uint64_t>(each.property + 1));
     digest = mix(digest + static_cast<std::uint64_t>(each.verdict.kind));
@@ -50,7 +52,25 @@ std::uint64_t digest_of(const CaseResult& result) {
   return digest;
 }
 
+// Of equal ones that whose text comes first.
+void raise(WorstRatio& worst, const WorstRatio& other) {
+  worst.single = std::max(worst.single, other.single);
+  const bool is_first = other.sharded == worst.sharded && other.sharded_case < worst.sharded_case;
+  if (!(other.sharded > worst.sharded || is_first)) return;
+  worst.sharded = other.sharded;
+  worst.sharded_case = other.sharded_case;
+}
+
+void add_counts(KindCounts& counts, const KindCounts& others) {
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += others[i];
+}
+
 }  // namespace
+
+bool Failure::is_before(const Failure& other) const {
+  if (origin.empty() != other.origin.empty()) return !origin.empty();
+  return number < other.number;
+}
 
 Tally::Tally(const Domain& domain, const Tables& all)
     : tables(all), coverage(domain), subjects_(domain.subjects), world_(domain.world) {}
@@ -59,7 +79,7 @@ void Tally::add(const Judged& judged) {
   const CaseResult& result = judged.result;
   const std::string& subject = judged.value.placement.subject;
   ++kinds[static_cast<std::size_t>(result.overall)];
-  digest = mix(digest ^ digest_of(result));
+  digest += digest_of(judged);
   if (!judged.origin.empty()) ++stored;
   if (result.overall == VerdictKind::kRefused) {
     count_reason(VerdictKind::kRefused, subject, result.refusal);
@@ -72,7 +92,46 @@ void Tally::add(const Judged& judged) {
     }
   }
   add_tensors(judged);
-  if (result.overall != VerdictKind::kRefused) coverage.add(judged.value);
+  if (result.overall != VerdictKind::kRefused) {
+    coverage.add(judged.value, judged.origin.empty() ? judged.number + 1 : 0);
+  }
+}
+
+void Tally::join(const Tally& other) {
+  seconds += other.seconds;
+  jobs = std::max(jobs, other.jobs);
+  interrupted = interrupted || other.interrupted;
+  stored += other.stored;
+  add_counts(kinds, other.kinds);
+  for (const auto& [key, counts] : other.by_property) add_counts(by_property[key], counts);
+  for (const auto& [reason, count] : other.reasons) reasons[reason] += count;
+  for (const auto& [key, worst] : other.ratios) raise(ratios[key], worst);
+  for (const auto& [key, each] : other.power) {
+    power[key].limit.join(each.limit.counts());
+    power[key].baseline.join(each.baseline.counts());
+  }
+  for (const auto& [key, pool] : other.pools) pools[key].join(pool.cases(), pool.sum());
+  tensors += other.tensors;
+  powerless_tensors += other.powerless_tensors;
+  coverage.join(other.coverage.first());
+  digest += other.digest;
+  failures_left_out += other.failures_left_out;
+  for (const Failure& failure : other.failures) join_failure(failure);
+  std::stable_sort(failures.begin(), failures.end(),
+                   [](const Failure& a, const Failure& b) { return a.is_before(b); });
+}
+
+void Tally::join_failure(const Failure& failure) {
+  const auto known = std::find_if(failures.begin(), failures.end(), [&](const Failure& each) {
+    return each.signature == failure.signature;
+  });
+  if (known == failures.end()) {
+    failures.push_back(failure);
+    return;
+  }
+  const std::uint64_t times = known->times + failure.times;
+  if (failure.is_before(*known)) *known = failure;
+  known->times = times;
 }
 
 void Tally::count_reason(VerdictKind kind, std::string_view who, std::string_view why) {
@@ -102,10 +161,10 @@ void Tally::add_tensors(const Judged& judged) {
     ++tensors;
     if (each.sharpness == Sharpness::kBlunt) ++powerless_tensors;
     WorstRatio& worst = ratios[{op, each.tensor}];
-    double& largest = single ? worst.single : worst.sharded;
-    if (!(each.likely > largest)) continue;
-    largest = each.likely;
-    if (!single) worst.sharded_case = to_text(judged.value);
+    const double largest = single ? worst.single : worst.sharded;
+    if (!(each.likely > 0 && each.likely >= largest)) continue;
+    raise(worst, single ? WorstRatio{0, each.likely, ""}
+                        : WorstRatio{each.likely, 0, to_text(judged.value)});
   }
 }
 

@@ -40,7 +40,11 @@ struct Failure {
   bool is_minimal = false;
   bool is_repeatable = true;
   std::string golden;       // path; empty: not stored
+  std::string unstored;     // what could not be stored, and why
   std::uint64_t times = 1;  // seen so far
+
+  // Whether a campaign comes to this one before the other: stored cases run first.
+  bool is_before(const Failure& other) const;
 };
 
 // What would have been caught in one tensor of one operator, in cases of one dtype.
@@ -67,11 +71,17 @@ struct PoolKey {
   auto operator<=>(const PoolKey&) const = default;
 };
 
+// Sums, minima and maxima only: neither the order of the cases matters nor in how many campaigns
+// they were judged.
 class Tally {
  public:
   Tally(const Domain& domain, const Tables& tables);
 
   void add(const Judged& judged);
+
+  // Adds what a campaign over other cases of the same domain found. Of two failures with one
+  // signature the first stays.
+  void join(const Tally& other);
 
   std::uint64_t cases() const;
   std::uint64_t count(VerdictKind kind) const { return kinds[static_cast<std::size_t>(kind)]; }
@@ -88,6 +98,7 @@ class Tally {
 
   const Tables& tables;
   std::string seed;
+  std::string part;  // "2/4"; empty: all cases
   int jobs = 1;
   double seconds = 0;
   bool interrupted = false;
@@ -101,14 +112,14 @@ class Tally {
   std::uint64_t tensors = 0;            // compared with the reference
   std::uint64_t powerless_tensors = 0;  // whose bounds would hide a structural fault
   Coverage coverage;
-  std::uint64_t digest =
-      0;  // of every verdict and number in their order: equal for equal campaigns
+  std::uint64_t digest = 0;  // of every case's verdicts and numbers: equal for equal campaigns
   std::vector<Failure> failures;
   std::uint64_t failures_left_out = 0;  // distinct ones beyond the limit
 
  private:
   void count_reason(VerdictKind kind, std::string_view who, std::string_view why);
   void add_tensors(const Judged& judged);
+  void join_failure(const Failure& failure);
 
   std::vector<const Subject*> subjects_;
   std::string world_;

@@ -1,6 +1,7 @@
 #include "harness/check/worker_process.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <new>
 
 #include "harness/run/pack.h"
+#include "harness/run/process_memory.h"
 #include "harness/run/time_limit.h"
 
 namespace shardproof {
@@ -38,13 +40,8 @@ void close_all_but(std::array<int, 2> kept) {
 }
 
 void limit_memory(std::uint64_t bytes) {
-  if (bytes == 0) return;
-  std::uint64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const std::uint64_t used = pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  // A sanitizer reserves terabytes of addresses that are no memory: leave it alone.
-  constexpr std::uint64_t kReserved = std::uint64_t{1} << 40;
-  if (used > kReserved) return;
+  const std::uint64_t used = data_bytes();
+  if (bytes == 0 || used == 0) return;
   const rlimit limit{used + bytes, used + bytes};
   // What it fills; addresses alone, which far tensors take many of, are no memory.
   setrlimit(RLIMIT_DATA, &limit);
@@ -87,6 +84,18 @@ CaseResult trouble(const std::exception& error) {
   return result;
 }
 
+constexpr std::uint64_t kMuchMemory = std::uint64_t{256} << 20;
+
+// A case after which much more memory is in use than before runs once more: what is kept for later
+// cases does not grow again, a leak does.
+bool leaks(Evaluator& evaluator, const Item& item, WorkerSlot& slot, std::uint64_t before) {
+  const std::uint64_t after = data_bytes();
+  if (after < before + kMuchMemory) return false;
+  slot.started_ns = now_ns();
+  evaluator.evaluate(item);
+  return data_bytes() >= after + kMuchMemory;
+}
+
 // `spent` is set when the worker should not be used again.
 CaseResult guarded(Evaluator& evaluator, const Item& item, WorkerSlot& slot, TimeLimit& limit,
                    bool& spent) {
@@ -95,8 +104,16 @@ CaseResult guarded(Evaluator& evaluator, const Item& item, WorkerSlot& slot, Tim
     const std::int64_t start = now_ns();
     slot.limit_ns = static_cast<std::int64_t>(1e9 * limit.seconds(work));
     slot.started_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    slot.where.rank = -1;
     slot.started_ns = start;
+    const std::uint64_t before = data_bytes();
     CaseResult result = evaluator.evaluate(item);
+    if (leaks(evaluator, item, slot, before)) {
+      result =
+          lost(VerdictKind::kCrashed, "memory leaked",
+               fmt::format("each time it runs {} MiB or more stay allocated", kMuchMemory >> 20));
+    }
+    spent = result.overall == VerdictKind::kCrashed;  // who knows what it left behind
     slot.started_ns = 0;
     limit.learn(work, 1e-9 * static_cast<double>(now_ns() - start));
     return result;
@@ -156,6 +173,7 @@ bool take_message(std::string& buffer, std::string& message) {
 void run_worker(Evaluator& evaluator, const WorkerLimits& limits, WorkerSlot& slot, int parent,
                 int requests, int results, int noise) {
   confine(limits, parent, requests, results, noise);
+  keep_whereabouts(&slot.where);
   std::string failed_start;
   try {
     evaluator.start();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/check/workers.h"
+#include "harness/run/whereabouts.h"
 
 namespace shardproof {
 
@@ -15,6 +16,7 @@ struct WorkerSlot {
   std::atomic<std::int64_t> started_ns{0};      // monotonic clock; 0: between cases
   std::atomic<std::int64_t> started_cpu_ns{0};  // processor time of the worker at that moment
   std::atomic<std::int64_t> limit_ns{0};        // how long the case may take
+  Whereabouts where;                            // in the case
 };
 
 std::int64_t now_ns();

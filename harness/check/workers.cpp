@@ -92,21 +92,24 @@ std::string last_words(const std::string& noise) {
 }
 
 CaseResult result_of_death(int status, bool killed_as_overdue, double seconds,
-                           const std::string& noise) {
+                           const Whereabouts& where, const std::string& noise) {
+  std::string place = where.text();
+  if (!place.empty()) place = "; in " + place;
+  place += last_words(noise);
   if (killed_as_overdue) {
     return lost(VerdictKind::kTimedOut, "timed out",
-                fmt::format("still running after {:.1f} s", seconds) + last_words(noise));
+                fmt::format("still running after {:.1f} s{}", seconds, place));
   }
   if (WIFEXITED(status)) {
     const std::string symptom = fmt::format("exit code {}", WEXITSTATUS(status));
     return lost(VerdictKind::kCrashed, symptom,
-                fmt::format("the process ended with {}", symptom) + last_words(noise));
+                fmt::format("the process ended with {}{}", symptom, place));
   }
   const int signal = WTERMSIG(status);
   std::string symptom = fmt::format("signal {} ({})", signal, strsignal(signal));
   if (signal == SIGKILL) symptom += ", perhaps out of memory";
   return lost(VerdictKind::kCrashed, symptom,
-              fmt::format("the process was ended by {}", symptom) + last_words(noise));
+              fmt::format("the process was ended by {}{}", symptom, place));
 }
 
 }  // namespace
@@ -142,6 +145,7 @@ Workers::Workers(Evaluator& evaluator, int count, WorkerLimits limits)
     : evaluator_(evaluator), limits_(limits) {
   require(count > 0, "there is at least one worker");
   std::signal(SIGPIPE, SIG_IGN);  // writing to a worker that has just died must not end the driver
+  std::signal(SIGXFSZ, SIG_IGN);  // nor a file at its limit, which is an error like any other
   for (int i = 0; i < count; ++i) {
     processes_.push_back(std::make_unique<Process>());
     start(*processes_.back());
@@ -233,7 +237,8 @@ void Workers::replace_dead(Process& process, std::vector<Finished>& finished) {
   if (!process.queue.empty() && (started != 0 || process.idle_deaths >= kIdleDeaths)) {
     const double seconds = started == 0 ? 0 : 1e-9 * static_cast<double>(now_ns() - started);
     Finished done{std::move(process.queue.front()),
-                  result_of_death(status, process.killed_as_overdue, seconds, process.printed),
+                  result_of_death(status, process.killed_as_overdue, seconds, process.slot->where,
+                                  process.printed),
                   seconds};
     process.queue.pop_front();
     process.idle_deaths = 0;

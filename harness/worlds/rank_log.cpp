@@ -1,7 +1,12 @@
 #include "harness/worlds/rank_log.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
+
+#include "harness/run/whereabouts.h"
+#include "harness/worlds/placed_rank.h"
 
 namespace shardproof {
 namespace {
@@ -20,6 +25,7 @@ void RankLog::begin(int rank, Device& device, const RunOptions& options) {
   link_free_.clear();
   events_.clear();
   traffic_.clear();
+  note_event(rank, "", "", false);
 }
 
 double RankLog::compute_seconds() const {
@@ -44,9 +50,11 @@ std::size_t RankLog::record(std::string_view operation, const std::string& axis,
   const auto found = std::find_if(traffic_.begin(), traffic_.end(), [&](const Traffic& t) {
     return t.phase == phase && t.operation == operation && t.axis == axis;
   });
+  note_event(rank_, operation, axis, phase == Phase::kBackward);
   Traffic& sum = found != traffic_.end()
                      ? *found
                      : traffic_.emplace_back(Traffic{phase, std::string(operation), axis, 0, 0});
+  last_ = static_cast<std::size_t>(&sum - traffic_.data());
   ++sum.calls;
   sum.bytes += bytes;
   if (!options_.keep_trace) return 0;
@@ -56,6 +64,12 @@ std::size_t RankLog::record(std::string_view operation, const std::string& axis,
 
 void RankLog::complete(std::size_t event, double end) {
   if (options_.keep_trace) events_[event].end = end;
+}
+
+std::string RankLog::after_last_event() const {
+  if (traffic_.empty()) return {};
+  const Traffic& last = traffic_[last_];
+  return fmt::format(" after {} ({})", last.operation, place(last.axis, last.phase));
 }
 
 RankFacts RankLog::facts(const Memory& memory) const {

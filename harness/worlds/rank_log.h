@@ -28,6 +28,9 @@ class RankLog {
   std::size_t record(std::string_view operation, const std::string& axis, int peer, Index bytes);
   void complete(std::size_t event, double end);
 
+  // " after send (cp axis, forward)", or nothing when there was no communication.
+  std::string after_last_event() const;
+
   RankFacts facts(const Memory& memory) const;
   void move_events_to(Trace& trace);
 
@@ -43,6 +46,7 @@ class RankLog {
   std::vector<double> link_free_;  // when the link of each axis has sent what was posted
   std::vector<Event> events_;
   std::vector<Traffic> traffic_;
+  std::size_t last_ = 0;  // the last operation's place there
 };
 
 }  // namespace shardproof

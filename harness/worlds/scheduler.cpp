@@ -4,6 +4,7 @@
 
 #include "harness/model/element.h"
 #include "harness/model/require.h"
+#include "harness/run/whereabouts.h"
 
 namespace shardproof {
 
@@ -77,8 +78,10 @@ void Scheduler::resume(Slot& slot) {
     slot.fiber.start(&Scheduler::body_of, &slot);
   }
   current_ = slot.rank;
+  note_rank(current_);
   slot.fiber.resume();
   current_ = -1;
+  note_rank(current_);
 }
 
 void Scheduler::body_of(void* argument) {

@@ -7,6 +7,7 @@
 #include "harness/worlds/deadlock.h"
 #include "harness/worlds/gather.h"
 #include "harness/worlds/inputs.h"
+#include "harness/worlds/process_state.h"
 #include "harness/worlds/shard_table.h"
 #include "harness/worlds/sim_communicator.h"
 
@@ -26,6 +27,8 @@ class SimWorld final : public World {
   void run_rank(SimRank& rank, const Subject& subject);
   Outcome collect(int ranks, const RunOptions& options);
 
+  ProcessState process_;        // before any case
+  bool looks_closely_ = false;  // at the signals: in runs that are no variants of another
   RankDevices devices_;
   SimRun run_;
   Messages messages_{run_};
@@ -48,6 +51,8 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
   run_.message.clear();
   run_.findings.clear();
   inputs_.prepare(value.problem);
+  looks_closely_ = options.keep_trace;
+  process_.restore(looks_closely_);
   if (place_tensors(value, subject)) {
     run_.scheduler.run(
         ranks, value.placement.schedule,
@@ -56,6 +61,7 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
           run_.ending = Ending::kDeadlocked;
           run_.message = wait_for_graph(run_, ranks);
         });
+    process_.restore(looks_closely_);  // what a rank changed that did not come to its end
   }
   Outcome outcome = collect(ranks, options);
   if (value.placement.views != Views::kDense) {
@@ -128,13 +134,17 @@ bool SimWorld::place_tensors(const Case& value, const Subject& subject) {
 
 void SimWorld::run_rank(SimRank& rank, const Subject& subject) {
   const auto threw = [&](std::string_view what) {
-    run_.end(Ending::kThrew, fmt::format("rank {}: {}", rank.index(), what));
+    run_.end(Ending::kThrew,
+             fmt::format("rank {}: {}{}", rank.index(), what, rank.log.after_last_event()));
   };
   try {
     subject.forward(rank);
     rank.log.phase = Phase::kBackward;
     if (subject.backward != nullptr) subject.backward(rank);
+    const std::string changed = process_.restore(looks_closely_);
+    if (!changed.empty()) threw(changed);
   } catch (const Scheduler::Unwind&) {
+    process_.restore(false);  // a fiber would keep it for another case
     throw;
   } catch (const std::exception& error) {
     threw(error.what());

@@ -171,7 +171,8 @@ TEST(SimInFlight, WaitingTwiceIsTheSubjectsFault) {
   };
   const Outcome outcome = run_sim(fixture_case({}), fixture_subject(forward));
   EXPECT_EQ(outcome.ending, Ending::kThrew);
-  EXPECT_EQ(outcome.message, "rank 0: wait for a request that is not outstanding");
+  EXPECT_EQ(outcome.message,
+            "rank 0: wait for a request that is not outstanding after receive (tp axis, forward)");
 }
 
 }  // namespace

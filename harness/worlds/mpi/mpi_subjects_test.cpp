@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <stdexcept>
 
@@ -150,6 +151,11 @@ void spin() {
   }
 }
 
+void corrupt_heap() {
+  volatile char* memory = new char[64];
+  for (std::size_t i = 0; i < std::size_t{1} << 28; ++i) memory[i] = 0x5a;
+}
+
 // Once for each name that the test hands down.
 void kill_launcher_once() {
   const char* marker = std::getenv("SHARDPROOF_TEST_MARKER");
@@ -200,6 +206,14 @@ const std::map<std::string_view, Fault>& faults() {
          std::_Exit(5);
        }},
       {"kills_mpirun", kill_launcher_once},
+      {"rounds_up", [] { std::fesetround(FE_UPWARD); }},
+      {"ignores_signals", [] { std::signal(SIGSEGV, SIG_IGN); }},
+      {"leaks",
+       [] {
+         volatile char* leaked = new char[std::size_t{1} << 30];
+         *leaked = 1;
+       }},
+      {"corrupts", corrupt_heap},
   };
   return all;
 }

@@ -5,15 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cfenv>
-#include <fstream>
 #include <new>
 
 #include "harness/model/require.h"
+#include "harness/run/process_memory.h"
 #include "harness/worlds/inputs.h"
 #include "harness/worlds/mpi/rank.h"
 #include "harness/worlds/mpi/watcher.h"
 #include "harness/worlds/mpi_wire.h"
+#include "harness/worlds/process_state.h"
 #include "harness/worlds/shard_table.h"
 #include "harness/worlds/storage.h"
 
@@ -33,9 +33,11 @@ class RankProgram {
   void run_subject(const Subject& subject);
   void collect(RankRecord& record);
   void take_outputs(RankRecord& record);
+  void find_leak(std::uint64_t before, RankRecord& record);
   const Subject& subject(std::string_view name) const;
 
   const RankTables& tables_;
+  ProcessState process_;  // before any case
   RankDevices devices_;
   FarMemory far_;  // outlives the rank
   MpiRank rank_;
@@ -50,11 +52,12 @@ RankRecord RankProgram::run(const Order& order) {
   try {
     const Case value = parse_case(order.text, tables_.vocabulary);
     set_case_for_require(order.text);
-    std::fesetenv(FE_DFL_ENV);  // whatever the subject before did
+    const std::uint64_t before = data_bytes();
     run_case(value, order);
     collect(record);
     rank_.clear();
     if (value.placement.views == Views::kFar) far_.clear();
+    find_leak(before, record);
   } catch (const Error& error) {
     record.trouble = error.what();
     record.ending = Ending::kCrashed;
@@ -95,6 +98,7 @@ void RankProgram::run_subject(const Subject& subject) {
   } catch (...) {
     threw("an exception that is not a std::exception");
   }
+  if (const std::string changed = process_.restore(true); !changed.empty()) threw(changed);
 }
 
 void RankProgram::collect(RankRecord& record) {
@@ -126,6 +130,17 @@ void RankProgram::take_outputs(RankRecord& record) {
   }
 }
 
+// What the world keeps for later cases is a few times what a case had at most.
+void RankProgram::find_leak(std::uint64_t before, RankRecord& record) {
+  constexpr std::uint64_t kMuch = std::uint64_t{256} << 20;
+  const auto peak = static_cast<std::uint64_t>(record.facts.peak_bytes);
+  const std::uint64_t after = data_bytes();
+  if (record.ending != Ending::kCompleted || after < before + kMuch + 8 * peak) return;
+  record.ending = Ending::kThrew;
+  record.message = fmt::format("rank {}: {} MiB stay allocated after {}", rank_.index(),
+                               (after - before) >> 20, rank_.run.status().read().last_event());
+}
+
 const Subject& RankProgram::subject(std::string_view name) const {
   const auto found = std::find_if(tables_.subjects.begin(), tables_.subjects.end(),
                                   [&](const Subject* each) { return each->name == name; });
@@ -136,15 +151,13 @@ const Subject& RankProgram::subject(std::string_view name) const {
 // A rank that wants too much should fail alone: an equal share of this host's memory, on top of
 // what it uses already.
 void limit_memory(int ranks) {
-  std::uint64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
+  const std::uint64_t used = data_bytes();
+  if (used == 0) return;
   const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  constexpr std::uint64_t kReserved = std::uint64_t{1} << 40;
-  if (pages * page > kReserved) return;  // a sanitizer's addresses are no memory
   const auto all = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * page;
   constexpr std::uint64_t kLeast = std::uint64_t{1} << 30;
   const std::uint64_t share = std::max(kLeast, all / static_cast<std::uint64_t>(ranks));
-  const rlimit limit{pages * page + share, pages * page + share};
+  const rlimit limit{used + share, used + share};
   setrlimit(RLIMIT_DATA, &limit);  // what it fills, not addresses
 }
 
