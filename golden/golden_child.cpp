@@ -24,6 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr unsigned kFirstFreeDescriptor = STDERR_FILENO + 1;
+
 // The first byte of an answer.
 enum class Answer : char { kBytes = 'b', kError = 'e' };
 
@@ -42,19 +44,29 @@ rlim_t mapped_bytes() {
   return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
-void confine(const ChildLimits& limits) {
+// The pipe's end stays open, nothing else does, and nothing can be opened or made longer.
+void confine_files(int pipe) {
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, descriptor);
+  const auto kept = static_cast<unsigned>(pipe);
+  if (kept > kFirstFreeDescriptor) ::close_range(kFirstFreeDescriptor, kept - 1, 0);
+  ::close_range(kept + 1, ~0U, 0);
+  limit(RLIMIT_NOFILE, 0, 0);
+  limit(RLIMIT_FSIZE, 0, 0);
+}
+
+void confine(int pipe, const ChildLimits& limits) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setenv("HDF5_PLUGIN_PRELOAD", "::", 1);
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU}) {
     ::signal(signal, SIG_DFL);
   }
-  const int nothing = ::open("/dev/null", O_RDWR);
-  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, descriptor);
   const rlim_t memory = mapped_bytes() + limits.memory_bytes;
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_AS, memory, memory);
   const auto seconds = static_cast<rlim_t>(limits.processor_seconds);
   limit(RLIMIT_CPU, seconds, seconds + 1);
+  confine_files(pipe);
 }
 
 // Without a reader the child ends by SIGPIPE or sees an error; there is nobody left to tell.
@@ -77,7 +89,7 @@ void send_answer(int pipe, Answer kind, const void* data, std::size_t bytes) {
 [[noreturn]] void run_child(int pipe, const std::function<std::vector<std::byte>()>& work,
                             const ChildLimits& limits) {
   try {
-    confine(limits);
+    confine(pipe, limits);
     const std::vector<std::byte> bytes = work();
     send_answer(pipe, Answer::kBytes, bytes.data(), bytes.size());
   } catch (const std::bad_alloc&) {

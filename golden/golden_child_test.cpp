@@ -1,11 +1,14 @@
 #include "golden/golden_child.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 
 #include "harness/model/require.h"
 
@@ -73,6 +76,21 @@ TEST(LimitedChild, MemoryIsLimited) {
   EXPECT_EQ(complaint(map(std::size_t{128} << 20), limits), "");
   EXPECT_EQ(complaint(map(std::size_t{512} << 20), limits),
             "reading it takes more than 256 MiB of memory");
+}
+
+TEST(LimitedChild, HasNoFilesAndGetsNone) {
+  const int file = ::open("/dev/null", O_RDWR);
+  const auto look = [&]() -> Bytes {
+    if (::fcntl(file, F_GETFD) >= 0) throw Error("a file of the parent is open");
+    if (::open("/dev/null", O_RDWR) >= 0 || errno != EMFILE) throw Error("a file can be opened");
+    if (::memfd_create("x", 0) >= 0 || errno != EMFILE) throw Error("a file can be made");
+    rlimit longest{1, 1};
+    ::getrlimit(RLIMIT_FSIZE, &longest);
+    if (longest.rlim_cur != 0 || longest.rlim_max != 0) throw Error("a file can grow");
+    return {};
+  };
+  EXPECT_EQ(complaint(look), "");
+  ::close(file);
 }
 
 TEST(LimitedChild, AnEndlessAnswerIsAnError) {
