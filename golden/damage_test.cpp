@@ -25,12 +25,6 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// How many files to damage; the variable asks for more than fits into a quick test.
-int rounds(const char* variable, int usual) {
-  const char* text = std::getenv(variable);
-  return text != nullptr ? std::atoi(text) : usual;
-}
-
 Bytes damaged(Bytes bytes, GoldenDraw& draw) {
   const auto size = std::ssize(bytes);
   const auto at = [&](Index position) -> std::byte& {
@@ -146,7 +140,7 @@ TEST(Damage, WithRightChecksumsItIsTheChildThatDies) {
   const TemporaryFolder folder;
   GoldenDraw draw(10);
   std::map<std::string, int> endings;
-  const int count = rounds("SHARDPROOF_FORGED_FILES", 300);
+  const int count = rounds("SHARDPROOF_FORGED_FILES", 200);
   Bytes image;
   std::vector<Checked> parts;
   for (int i = 0; i < count; ++i) {
