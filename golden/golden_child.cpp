@@ -19,12 +19,14 @@
 
 #include "harness/model/require.h"
 
+extern "C" [[gnu::weak]] void __asan_init();  // there in builds with sanitizers
+
 namespace shardproof {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr unsigned kFirstFreeDescriptor = STDERR_FILENO + 1;
+constexpr int kAnswers = STDERR_FILENO + 1;  // the child's end of the pipe
 
 // The first byte of an answer.
 enum class Answer : char { kBytes = 'b', kError = 'e' };
@@ -44,29 +46,30 @@ rlim_t mapped_bytes() {
   return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// The pipe's end stays open, nothing else does, and nothing can be opened or made longer.
+// Nothing stays open but `pipe`, as kAnswers; nothing can be opened or made longer. But for
+// sanitizers, which look at memory through a pipe of their own.
 void confine_files(int pipe) {
   const int nothing = ::open("/dev/null", O_RDWR);
   for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, descriptor);
-  const auto kept = static_cast<unsigned>(pipe);
-  if (kept > kFirstFreeDescriptor) ::close_range(kFirstFreeDescriptor, kept - 1, 0);
-  ::close_range(kept + 1, ~0U, 0);
-  limit(RLIMIT_NOFILE, 0, 0);
+  ::dup2(pipe, kAnswers);
+  ::close_range(kAnswers + 1, ~0U, 0);
+  const rlim_t files = __asan_init != nullptr ? kAnswers + 3 : 0;
+  limit(RLIMIT_NOFILE, files, files);
   limit(RLIMIT_FSIZE, 0, 0);
 }
 
 void confine(int pipe, const ChildLimits& limits) {
+  const rlim_t memory = mapped_bytes() + limits.memory_bytes;
+  confine_files(pipe);  // first: what else goes wrong is said on kAnswers
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setenv("HDF5_PLUGIN_PRELOAD", "::", 1);
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU}) {
     ::signal(signal, SIG_DFL);
   }
-  const rlim_t memory = mapped_bytes() + limits.memory_bytes;
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_AS, memory, memory);
   const auto seconds = static_cast<rlim_t>(limits.processor_seconds);
   limit(RLIMIT_CPU, seconds, seconds + 1);
-  confine_files(pipe);
 }
 
 // Without a reader the child ends by SIGPIPE or sees an error; there is nobody left to tell.
@@ -91,13 +94,13 @@ void send_answer(int pipe, Answer kind, const void* data, std::size_t bytes) {
   try {
     confine(pipe, limits);
     const std::vector<std::byte> bytes = work();
-    send_answer(pipe, Answer::kBytes, bytes.data(), bytes.size());
+    send_answer(kAnswers, Answer::kBytes, bytes.data(), bytes.size());
   } catch (const std::bad_alloc&) {
     const std::string text =
         fmt::format("reading it takes more than {} MiB of memory", limits.memory_bytes >> 20);
-    send_answer(pipe, Answer::kError, text.data(), text.size());
+    send_answer(kAnswers, Answer::kError, text.data(), text.size());
   } catch (const std::exception& error) {
-    send_answer(pipe, Answer::kError, error.what(), std::strlen(error.what()));
+    send_answer(kAnswers, Answer::kError, error.what(), std::strlen(error.what()));
   }
   ::_exit(0);  // no destructors or exit handlers of the parent
 }
