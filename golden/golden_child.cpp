@@ -19,10 +19,14 @@
 
 #include "harness/model/require.h"
 
+extern "C" [[gnu::weak]] void __asan_init();  // there in builds with sanitizers
+
 namespace shardproof {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int kAnswers = STDERR_FILENO + 1;  // the child's end of the pipe
 
 // The first byte of an answer.
 enum class Answer : char { kBytes = 'b', kError = 'e' };
@@ -42,15 +46,26 @@ rlim_t mapped_bytes() {
   return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
-void confine(const ChildLimits& limits) {
+// Nothing stays open but `pipe`, as kAnswers; nothing can be opened or made longer. But for
+// sanitizers, which look at memory through a pipe of their own.
+void confine_files(int pipe) {
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, descriptor);
+  ::dup2(pipe, kAnswers);
+  ::close_range(kAnswers + 1, ~0U, 0);
+  const rlim_t files = __asan_init != nullptr ? kAnswers + 3 : 0;
+  limit(RLIMIT_NOFILE, files, files);
+  limit(RLIMIT_FSIZE, 0, 0);
+}
+
+void confine(int pipe, const ChildLimits& limits) {
+  const rlim_t memory = mapped_bytes() + limits.memory_bytes;
+  confine_files(pipe);  // first: what else goes wrong is said on kAnswers
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setenv("HDF5_PLUGIN_PRELOAD", "::", 1);
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU}) {
     ::signal(signal, SIG_DFL);
   }
-  const int nothing = ::open("/dev/null", O_RDWR);
-  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, descriptor);
-  const rlim_t memory = mapped_bytes() + limits.memory_bytes;
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_AS, memory, memory);
   const auto seconds = static_cast<rlim_t>(limits.processor_seconds);
@@ -77,15 +92,15 @@ void send_answer(int pipe, Answer kind, const void* data, std::size_t bytes) {
 [[noreturn]] void run_child(int pipe, const std::function<std::vector<std::byte>()>& work,
                             const ChildLimits& limits) {
   try {
-    confine(limits);
+    confine(pipe, limits);
     const std::vector<std::byte> bytes = work();
-    send_answer(pipe, Answer::kBytes, bytes.data(), bytes.size());
+    send_answer(kAnswers, Answer::kBytes, bytes.data(), bytes.size());
   } catch (const std::bad_alloc&) {
     const std::string text =
         fmt::format("reading it takes more than {} MiB of memory", limits.memory_bytes >> 20);
-    send_answer(pipe, Answer::kError, text.data(), text.size());
+    send_answer(kAnswers, Answer::kError, text.data(), text.size());
   } catch (const std::exception& error) {
-    send_answer(pipe, Answer::kError, error.what(), std::strlen(error.what()));
+    send_answer(kAnswers, Answer::kError, error.what(), std::strlen(error.what()));
   }
   ::_exit(0);  // no destructors or exit handlers of the parent
 }

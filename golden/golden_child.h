@@ -18,8 +18,8 @@ struct ChildLimits {
 };
 
 // The bytes that `work` returns. Throws Error: the text of an Error that `work` threw, or how the
-// child ended otherwise. The child sees no plug-ins of HDF5, prints nothing and dies with its
-// parent.
+// child ended otherwise. The child has none of its parent's files and can open none, so that HDF5
+// finds neither plug-ins nor what a link leads to; it prints nothing and dies with its parent.
 std::vector<std::byte> in_limited_child(const std::function<std::vector<std::byte>()>& work,
                                         const ChildLimits& limits = {});
 

@@ -1,13 +1,18 @@
 #include "golden/golden_child.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <cerrno>
+#include <cstdint>
 
 #include "harness/model/require.h"
+
+extern "C" [[gnu::weak]] void __asan_init();
 
 namespace shardproof {
 namespace {
@@ -55,7 +60,8 @@ TEST(LimitedChild, SpinningIsAnError) {
   ChildLimits limits;
   limits.processor_seconds = 1;
   const auto spin = []() -> Bytes {
-    while (true) std::atomic_signal_fence(std::memory_order_seq_cst);
+    volatile std::uint64_t turns = 0;
+    while (true) turns = turns + 1;
   };
   EXPECT_EQ(complaint(spin, limits), "reading it takes more than 1 s of processor time");
 }
@@ -73,6 +79,30 @@ TEST(LimitedChild, MemoryIsLimited) {
   EXPECT_EQ(complaint(map(std::size_t{128} << 20), limits), "");
   EXPECT_EQ(complaint(map(std::size_t{512} << 20), limits),
             "reading it takes more than 256 MiB of memory");
+}
+
+// How many files this process can open.
+int opened() {
+  std::vector<int> files;
+  for (int file = 0; (file = ::open("/dev/null", O_RDWR)) >= 0;) files.push_back(file);
+  const bool is_limit = errno == EMFILE;
+  for (int file : files) ::close(file);
+  return is_limit ? static_cast<int>(files.size()) : -1;
+}
+
+TEST(LimitedChild, HasNoFilesAndGetsNone) {
+  const int file = ::fcntl(STDERR_FILENO, F_DUPFD, 100);
+  ASSERT_GE(file, 100);
+  const auto look = [&]() -> Bytes {
+    if (::fcntl(file, F_GETFD) >= 0) throw Error("a file of the parent is open");
+    if (opened() != (__asan_init != nullptr ? 2 : 0)) throw Error("a file can be opened");
+    rlimit longest{1, 1};
+    ::getrlimit(RLIMIT_FSIZE, &longest);
+    if (longest.rlim_cur != 0 || longest.rlim_max != 0) throw Error("a file can grow");
+    return {};
+  };
+  EXPECT_EQ(complaint(look), "");
+  ::close(file);
 }
 
 TEST(LimitedChild, AnEndlessAnswerIsAnError) {

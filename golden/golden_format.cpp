@@ -77,6 +77,9 @@ std::string broken_trace(const Trace& trace) {
     if (event.axis.size() > kMaximumNameBytes || event.operation.size() > kMaximumNameBytes) {
       return "a trace event has too long a name";
     }
+    if (event.bytes < 0 || event.bytes > kMaximumEventBytes) {
+      return fmt::format("a trace event of {} bytes is impossible", event.bytes);
+    }
   }
   return "";
 }

@@ -21,6 +21,7 @@ inline constexpr std::size_t kMaximumNameBytes = 100;
 inline constexpr std::size_t kMaximumTextBytes = std::size_t{1} << 24;
 inline constexpr std::size_t kMaximumObjects = 4096;  // links of one group
 inline constexpr Index kMaximumFileBytes = Index{1} << 31;
+inline constexpr Index kMaximumEventBytes = Index{1} << 38;  // sums over a trace must not overflow
 
 // The groups of tensors, in the order of Golden's members.
 inline constexpr std::array<std::string_view, 4> kTensorGroups{"inputs", "got", "want", "bound"};

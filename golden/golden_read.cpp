@@ -1,5 +1,6 @@
-// Reading a golden that may be foreign or damaged: HDF5 runs in a child process with limits, only
-// on what the allow-list of Source lets through, and the parent checks what the child says.
+// Reading a golden that may be foreign or damaged: HDF5 runs in a child process with limits, on
+// the bytes of the file and only on what the allow-list of Source lets through; the parent checks
+// what the child says.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,12 +21,17 @@ namespace {
 using namespace golden_format;  // NOLINT: the layout's own words
 
 constexpr std::array<unsigned char, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+// Of the superblock in the file format of HDF5 1.10. Older ones check nothing that they store.
+constexpr std::byte kSuperblockVersion{3};
 
 void expect_signature(std::span<const std::byte> image) {
   const auto is_byte = [](std::byte got, unsigned char want) { return got == std::byte{want}; };
-  if (image.size() < kSignature.size() ||
+  if (image.size() <= kSignature.size() ||
       !std::ranges::equal(image.first(kSignature.size()), kSignature, is_byte)) {
     throw Error("it is not an HDF5 file");
+  }
+  if (image[kSignature.size()] != kSuperblockVersion) {
+    throw Error("it is an HDF5 file of another program: not in the file format of HDF5 1.10");
   }
 }
 
@@ -151,6 +157,7 @@ Golden parse_image(std::span<const std::byte> image) {
   golden.verdict = get_verdict(root);
   golden.contract = root.text(std::string(kContract));
   const Source environment = root.group(std::string(kEnvironment));
+  environment.expect_links(0);
   for (const std::string& key : environment.attribute_names()) {
     golden.environment[key] = environment.text_attribute(key);
   }
@@ -164,9 +171,8 @@ Golden parse_image(std::span<const std::byte> image) {
 
 Golden read_golden(const std::filesystem::path& path) {
   try {
-    const std::vector<std::byte> bytes = in_limited_child(
-        [&] { return to_bytes(parse_image(file_bytes(path, kMaximumFileBytes))); });
-    return from_bytes(bytes);
+    const std::vector<std::byte> image = file_bytes(path, kMaximumFileBytes);
+    return from_bytes(in_limited_child([&] { return to_bytes(parse_image(image)); }));
   } catch (const Error& error) {
     throw Error(fmt::format("cannot read the golden '{}': {}", path.string(), error.what()));
   }

@@ -128,7 +128,7 @@ class GoldenDraw {
     result.operation = below(2) == 0 ? "send" : "reduce_scatter";
     result.axis = below(2) == 0 ? "cp" : "";
     result.peer = static_cast<int>(below(9)) - 1;
-    result.bytes = below(Index{1} << 40);
+    result.bytes = below(golden_format::kMaximumEventBytes);
     result.start = real();
     result.end = real();
     return result;
@@ -141,6 +141,12 @@ inline Golden drawn_golden(std::uint64_t seed) { return GoldenDraw(seed).golden(
 
 inline bool same(const Golden& left, const Golden& right) {
   return to_bytes(left) == to_bytes(right);
+}
+
+// How often a test repeats something; the variable asks for more than fits into a quick test.
+inline int rounds(const char* variable, int usual) {
+  const char* text = std::getenv(variable);
+  return text != nullptr ? std::atoi(text) : usual;
 }
 
 // What reading the file complains about; empty when it complains about nothing.

@@ -163,6 +163,26 @@ TEST_F(Program, AMutantIsKilledShrunkStoredShownAndReplayed) {
   EXPECT_NE(read("golden/found/journal.jsonl").find(name), std::string::npos);
 }
 
+// In the order of the files, whatever the number of workers.
+TEST_F(Program, AFolderOfGoldensIsReplayedByAllWorkers) {
+  const fs::path sample = fs::path(SHARDPROOF_SOURCE) / "golden/data/version_1.h5";
+  fs::create_directory(folder_ / "found");
+  for (int i = 10; i < 50; ++i) {
+    fs::copy_file(sample, folder_ / ("found/" + std::to_string(i) + ".h5"));
+  }
+  std::ofstream(folder_ / "found/30_foreign.h5") << "this is no golden";
+  std::ofstream(folder_ / "found/60.case")
+      << "mlp tokens=2 features=1 hidden=1 outputs=1 activation=relu dtype=f32 data=normal seed=0 "
+         "| column_row_mlp world=sim device=cpu mesh=tp:2\n";
+  const Ran one = run("replay found --jobs=1");
+  EXPECT_EQ(one.exit_code, 1) << one.output;
+  EXPECT_TRUE(one.says("40 failing, 1 not failing, 1 unreadable")) << one.output;
+  EXPECT_TRUE(one.says(" 1 of 42  still fails  found/10.h5")) << one.output;
+  EXPECT_TRUE(one.says("22 of 42  unreadable   found/30_foreign.h5")) << one.output;
+  EXPECT_TRUE(one.says("42 of 42  holds        found/60.case:1")) << one.output;
+  EXPECT_EQ(run("replay found --jobs=3").output, one.output);
+}
+
 TEST_F(Program, AForeignFileIsUnreadableAndNoCrash) {
   std::ofstream(folder_ / "foreign.h5") << "this is no golden";
   const Ran replay = run("replay foreign.h5");

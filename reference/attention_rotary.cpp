@@ -46,7 +46,7 @@ void weigh_equal_pairs(const std::vector<double>& values, const std::vector<std:
   std::sort(pairs.begin(), pairs.end());
   for (auto first = pairs.begin(); first != pairs.end();) {
     const auto [a, b, ignored] = *first;
-    const auto last = std::find_if(first, pairs.end(), [a = a, b = b](const Pair& pair) {
+    const auto last = std::find_if(first, pairs.end(), [a, b](const Pair& pair) {
       return std::get<0>(pair) != a || std::get<1>(pair) != b;
     });
     const auto alike = static_cast<double>(last - first);
