@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -147,7 +148,7 @@ TEST(Campaign, GoesOnWhenAFailureCannotBeStored) {
   options.seed = "5";
   options.cases = 400;
   options.store = &store;
-  options.goldens = testing::TempDir() + "shardproof_full";
+  options.goldens = testing::TempDir() + "shardproof_full_" + std::to_string(getpid());
   const Restrictions restrictions{.subjects = {"wrong", "mean", "segfault"}};
   const Tally tally = run_campaign(tables, make_domain(restrictions, tables), options, {});
   EXPECT_EQ(tally.cases(), 400U);
@@ -177,7 +178,7 @@ TEST(Campaign, CoversThePairsOfItsDomainInFourCasesEach) {
 }
 
 TEST(Sinks, JsonHasARecordForEveryVerdictThatDoesNotHold) {
-  const std::string path = testing::TempDir() + "shardproof_sink.jsonl";
+  const std::string path = testing::TempDir() + "shardproof_json_" + std::to_string(getpid());
   const Tables tables = toy_tables();
   CampaignOptions options;
   options.cases = 500;
@@ -232,7 +233,7 @@ TEST(Sinks, ConsoleShowsTheFailureAndHowToRepeatIt) {
 }
 
 TEST(Sinks, JunitEscapesAndCounts) {
-  const std::string path = testing::TempDir() + "shardproof_sink.xml";
+  const std::string path = testing::TempDir() + "shardproof_junit_" + std::to_string(getpid());
   const Tables tables = toy_tables();
   CampaignOptions options;
   options.cases = 200;
