@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -147,7 +148,7 @@ TEST(Campaign, GoesOnWhenAFailureCannotBeStored) {
   options.seed = "5";
   options.cases = 400;
   options.store = &store;
-  options.goldens = testing::TempDir() + "shardproof_full";
+  options.goldens = fmt::format("{}shardproof_full_{}", testing::TempDir(), getpid());
   const Restrictions restrictions{.subjects = {"wrong", "mean", "segfault"}};
   const Tally tally = run_campaign(tables, make_domain(restrictions, tables), options, {});
   EXPECT_EQ(tally.cases(), 400U);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <limits>
@@ -57,7 +58,7 @@ class JournalTest : public testing::Test {
     return result;
   }
 
-  std::string path_ = testing::TempDir() + "shardproof_journal.jsonl";
+  std::string path_ = fmt::format("{}shardproof_journal_{}.jsonl", testing::TempDir(), getpid());
   Tables tables_ = toy_tables();
   Domain domain_ = make_domain({.subjects = {"right", "wrong", "mean", "segfault"}}, tables_);
   std::vector<StoredCase> stored_{
