@@ -58,7 +58,7 @@ class JournalTest : public testing::Test {
     return result;
   }
 
-  std::string path_ = testing::TempDir() + "shardproof_journal_" + std::to_string(getpid());
+  std::string path_ = fmt::format("{}shardproof_journal_{}.jsonl", testing::TempDir(), getpid());
   Tables tables_ = toy_tables();
   Domain domain_ = make_domain({.subjects = {"right", "wrong", "mean", "segfault"}}, tables_);
   std::vector<StoredCase> stored_{
