@@ -29,7 +29,7 @@ FOLDERS = {
 LIBRARIES = {
     "hdf5": ("golden/",),
     "rapidcheck": ("harness/check/generate",),
-    "boost/": ("harness/worlds/",),
+    "boost/": ("harness/run/fiber",),
     "cblas": ("harness/devices/",),
     "dlpack/": ("harness/run/",),
     "nlohmann/": ("harness/check/", "golden/"),

@@ -43,10 +43,12 @@ Tensor PlacedRank::make(DType dtype, const Shape& shape) {
 void PlacedRank::begin(const Case& value, Device& device, bool keep_trace) {
   case_ = &value;
   device_ = &device;
+  memory.lie_in(device.store());
   log.begin(index_, device, keep_trace);
 }
 
 void PlacedRank::clear() {
+  if (device_ != nullptr && device_->store() != nullptr) device_->store()->settle();
   kept_.clear();
   tensors.clear();
   allocations_.clear();

@@ -133,6 +133,7 @@ void SimWorld::run_rank(SimRank& rank, const Subject& subject) {
     subject.forward(rank);
     rank.log.phase = Phase::kBackward;
     if (subject.backward != nullptr) subject.backward(rank);
+    rank.settle();
   } catch (const Scheduler::Unwind&) {
     throw;
   } catch (const std::exception& error) {

@@ -88,6 +88,7 @@ void RankProgram::run_subject(const Subject& subject) {
     subject.forward(rank_);
     rank_.log.phase = Phase::kBackward;
     if (subject.backward != nullptr) subject.backward(rank_);
+    rank_.settle();
   } catch (const std::bad_alloc&) {
     threw("memory exhausted");
   } catch (const std::exception& error) {
