@@ -70,6 +70,7 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
 void SimWorld::prepare_ranks(const Case& value, const RunOptions& options) {
   const int ranks = value.placement.mesh.ranks();
   auto& used = devices_.at_least(ranks, value.placement.device);
+  run_.far.lie_in(used[0]->store());
   for (int r = 0; r < ranks; ++r) {
     const auto i = static_cast<std::size_t>(r);
     if (i == run_.ranks.size()) {

@@ -63,7 +63,9 @@ RankRecord RankProgram::run(const Order& order) {
 }
 
 void RankProgram::run_case(const Case& value, const Order& order) {
-  rank_.begin(value, *devices_.at_least(1, value.placement.device)[0], order);
+  Device& device = *devices_.at_least(1, value.placement.device)[0];
+  far_.lie_in(device.store());
+  rank_.begin(value, device, order);
   const Subject& implementation = subject(value.placement.subject);
   place_tensors(value, implementation);
   run_subject(implementation);
