@@ -15,7 +15,7 @@ CLEAN = {
     "harness/model/a_test.cpp": '#include <gtest/gtest.h>\n\n#include "harness/model/f.h"\n',
     "harness/model/f.h": HEADER + '\n#include "reference/b.h"\n',
     "harness/model/require.cpp": "namespace {\nint failures = 0;\n}\n",
-    "harness/worlds/sim.cpp": "#ifdef __SANITIZE_ADDRESS__\n#endif\n#include <boost/context.hpp>\n",
+    "harness/worlds/sim.cpp": "#ifdef __SANITIZE_ADDRESS__\n#endif\n",
     "harness/worlds/worlds.def": "WORLD(sim)\n",
     "harness/check/generate.cpp": "#include <rapidcheck/Gen.h>\n",
     "harness/main.cpp": '#include <CLI/CLI.hpp>\n#include <iostream>\n\n#include "golden/g.h"\n',

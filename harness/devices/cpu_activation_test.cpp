@@ -29,7 +29,7 @@ constexpr Activation kActivations[]{Activation::kRelu, Activation::kGelu, Activa
                                     Activation::kSilu};
 
 TEST(Activate, MatchesPlainFormulas) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   for (Activation activation : kActivations) {
     for (DType dtype : all_dtypes()) {
       Owned z(dtype, {4, 50}, 2), up(dtype, {4, 50}), a(dtype, {4, 50});
@@ -49,7 +49,7 @@ TEST(Activate, MatchesPlainFormulas) {
 }
 
 TEST(Activate, BackwardMatchesFiniteDifferences) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   for (Activation activation : kActivations) {
     for (DType dtype : all_dtypes()) {
       Owned z(dtype, {3, 50}), up(dtype, {3, 50}), da(dtype, {3, 50}), dz(dtype, {3, 50}, 2);
@@ -72,7 +72,7 @@ TEST(Activate, BackwardMatchesFiniteDifferences) {
 }
 
 TEST(Activate, StaysFiniteWhereItsPartsOverflow) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   for (Activation activation : kActivations) {
     Owned z(DType::kF32, {1, 4}), a(DType::kF32, {1, 4}), da(DType::kF32, {1, 4});
     Owned dz(DType::kF32, {1, 4});
@@ -90,7 +90,7 @@ TEST(Activate, StaysFiniteWhereItsPartsOverflow) {
 
 // exp(-z) overflows in f32 at z = -88.7, long before silu(z) underflows.
 TEST(Activate, SiluIsAccurateDownToTheSubnormals) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   Owned z(DType::kF32, {1, 30}), a(DType::kF32, {1, 30}), da(DType::kF32, {1, 30});
   Owned dz(DType::kF32, {1, 30});
   for (Index i = 0; i < 30; ++i) z.view.put(i, -75.3 - static_cast<double>(i));

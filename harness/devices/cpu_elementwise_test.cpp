@@ -7,7 +7,7 @@
 namespace shardproof {
 namespace {
 
-TEST(CpuElements, ConvertEverySixteenBitPatternAsTheModelDoes) {
+TEST(DeviceElements, ConvertEverySixteenBitPatternAsTheModelDoes) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const float bf16 = cpu::Bf16::widen(half);
@@ -28,7 +28,7 @@ float any_float(std::uint64_t i) {
   return std::bit_cast<float>((bits & 0x80000000u) | exponent << 23 | fraction);
 }
 
-TEST(CpuElements, RoundEveryExponentAsTheModelDoes) {
+TEST(DeviceElements, RoundEveryExponentAsTheModelDoes) {
   for (std::uint64_t i = 0; i < 400000; ++i) {
     const float value = any_float(i);
     EXPECT_EQ(cpu::F16::narrow(value), f16_bits(value)) << value;
@@ -40,16 +40,16 @@ TEST(CpuElements, RoundEveryExponentAsTheModelDoes) {
 }
 
 // A value between two bf16 numbers that rounds differently when it goes through f32.
-TEST(CpuElements, RoundDoublesOnce) {
+TEST(DeviceElements, RoundDoublesOnce) {
   const double value = 1 + 0x1p-8 + 0x1p-40;
   Owned from(DType::kF64, {1}), to(DType::kBf16, {1});
   from.view.put(0, value);
-  make_cpu()->copy(from, to);
+  make_device()->copy(from, to);
   EXPECT_EQ(to.view.at(0), 1 + 0x1p-7);
 }
 
-TEST(CpuElementwise, CopiesBetweenAllTypesAndStrides) {
-  const auto device = make_cpu();
+TEST(DeviceElementwise, CopiesBetweenAllTypesAndStrides) {
+  const auto device = make_device();
   for (DType from_type : all_dtypes()) {
     for (DType to_type : all_dtypes()) {
       for (Index spacing : {1, 2}) {
@@ -65,8 +65,8 @@ TEST(CpuElementwise, CopiesBetweenAllTypesAndStrides) {
   }
 }
 
-TEST(CpuElementwise, CopiesRowsLongerThanAPiece) {
-  const auto device = make_cpu();
+TEST(DeviceElementwise, CopiesRowsLongerThanAPiece) {
+  const auto device = make_device();
   Owned from(DType::kF32, {2, 1500}), to(DType::kBf16, {2, 1500}, 2);
   from.randomize(1);
   device->copy(from, to);
@@ -74,8 +74,8 @@ TEST(CpuElementwise, CopiesRowsLongerThanAPiece) {
     EXPECT_EQ(to.view.at(i), round_to(DType::kBf16, from.view.at(i)));
 }
 
-TEST(CpuElementwise, CopiesNothingAndSingleElements) {
-  const auto device = make_cpu();
+TEST(DeviceElementwise, CopiesNothingAndSingleElements) {
+  const auto device = make_device();
   Owned none(DType::kF32, {3, 0, 2}), other(DType::kBf16, {3, 0, 2});
   device->copy(none, other);
   Owned scalar(DType::kF32, {}), target(DType::kF64, {});
@@ -84,8 +84,8 @@ TEST(CpuElementwise, CopiesNothingAndSingleElements) {
   EXPECT_EQ(target.view.at(0), 3);
 }
 
-TEST(CpuElementwise, FillsOnlyTheView) {
-  const auto device = make_cpu();
+TEST(DeviceElementwise, FillsOnlyTheView) {
+  const auto device = make_device();
   for (DType dtype : all_dtypes()) {
     Owned all(dtype, {4, 5});
     all.randomize(1);
@@ -98,8 +98,8 @@ TEST(CpuElementwise, FillsOnlyTheView) {
   }
 }
 
-TEST(CpuElementwise, AddsAndRoundsOnce) {
-  const auto device = make_cpu();
+TEST(DeviceElementwise, AddsAndRoundsOnce) {
+  const auto device = make_device();
   for (DType dtype : all_dtypes()) {
     Owned addend(DType::kF32, {3, 4}, 2), sum(dtype, {3, 4});
     addend.randomize(1), sum.randomize(2);
@@ -113,8 +113,8 @@ TEST(CpuElementwise, AddsAndRoundsOnce) {
   }
 }
 
-TEST(CpuElementwise, RoundsInPlace) {
-  const auto device = make_cpu();
+TEST(DeviceElementwise, RoundsInPlace) {
+  const auto device = make_device();
   for (DType dtype : {DType::kTf32, DType::kBf16, DType::kF16}) {
     Owned values(DType::kF32, {3, 7}, 2);
     values.randomize(5);
@@ -127,8 +127,8 @@ TEST(CpuElementwise, RoundsInPlace) {
   }
 }
 
-TEST(CpuElementwise, TakesSquareRoots) {
-  const auto device = make_cpu();
+TEST(DeviceElementwise, TakesSquareRoots) {
+  const auto device = make_device();
   for (DType dtype : all_dtypes()) {
     Owned values(dtype, {2, 3}, 2);
     for (Index i = 0; i < 6; ++i) values.view.put(i, static_cast<double>(i * i));
@@ -137,8 +137,8 @@ TEST(CpuElementwise, TakesSquareRoots) {
   }
 }
 
-TEST(CpuElementwise, CopyKeptNeverReadsWhatItDrops) {
-  const auto device = make_cpu();
+TEST(DeviceElementwise, CopyKeptNeverReadsWhatItDrops) {
+  const auto device = make_device();
   for (DType dtype : all_dtypes()) {
     Owned from(dtype, {5, 2, 3}), to(dtype, {5, 2, 3});
     from.randomize(1);
@@ -153,8 +153,8 @@ TEST(CpuElementwise, CopyKeptNeverReadsWhatItDrops) {
   }
 }
 
-TEST(CpuElementwise, AddsARowToEveryRow) {
-  const auto device = make_cpu();
+TEST(DeviceElementwise, AddsARowToEveryRow) {
+  const auto device = make_device();
   for (DType dtype : all_dtypes()) {
     Owned bias(dtype, {3}), target(DType::kF32, {4, 3}, 2);
     bias.randomize(1), target.randomize(2);
@@ -166,8 +166,8 @@ TEST(CpuElementwise, AddsARowToEveryRow) {
   }
 }
 
-TEST(CpuElementwise, SumsColumnsInTheWideTypeAndOverwrites) {
-  const auto device = make_cpu();
+TEST(DeviceElementwise, SumsColumnsInTheWideTypeAndOverwrites) {
+  const auto device = make_device();
   Owned from(DType::kBf16, {300, 2}), sums(DType::kBf16, {2});  // sums hold NaN before
   for (Index i = 0; i < 600; ++i) from.view.put(i, 1);
   device->column_sums(from, sums);

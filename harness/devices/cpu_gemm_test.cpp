@@ -47,7 +47,7 @@ Shape shape_for(bool transposed, Index rows, Index columns) {
 class GemmOf : public testing::TestWithParam<DType> {};
 
 TEST_P(GemmOf, MatchesPlainLoopsInEveryOrientation) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   const DType dtype = GetParam();
   for (const Extents& e : kExtents) {
     for (int bits = 0; bits < 16; ++bits) {
@@ -69,7 +69,7 @@ TEST_P(GemmOf, MatchesPlainLoopsInEveryOrientation) {
 }
 
 TEST_P(GemmOf, ReadsAndWritesAnyStrides) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   const DType dtype = GetParam();
   for (Index spacing : {1, 3}) {
     // Heads of [tokens, heads, dim]: rows are not adjacent.
@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, GemmOf,
                          [](const auto& tested) { return std::string(format(tested.param).name); });
 
 TEST(Gemm, NeedsNoTermsToSum) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   for (DType dtype : all_dtypes()) {
     Owned a(dtype, {3, 0}), b(dtype, {0, 2}), target(dtype, {3, 2});
     device->gemm(a, b, target, {});
@@ -128,7 +128,7 @@ TEST(Gemm, NeedsNoTermsToSum) {
 }
 
 TEST(Gemm, OverwritesNanUnlessItAccumulates) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   for (DType dtype : all_dtypes()) {
     for (const Extents& e : kExtents) {
       Owned a(dtype, {e.m, e.k}), b(dtype, {e.k, e.n}), target(dtype, {e.m, e.n});  // NaN
@@ -143,7 +143,7 @@ TEST(Gemm, OverwritesNanUnlessItAccumulates) {
 }
 
 TEST(Gemm, ColumnsDoNotDependOnOtherColumns) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   for (const Extents& e : kExtents) {
     Owned a(DType::kF32, {e.m, e.k}), b(DType::kF32, {e.k, e.n});
     Owned first(DType::kF32, {e.m, e.n}), second(DType::kF32, {e.m, e.n});
@@ -159,7 +159,7 @@ TEST(Gemm, ColumnsDoNotDependOnOtherColumns) {
 }
 
 TEST(Gemm, RoundsSixteenBitTargetsOnce) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   Owned a(DType::kBf16, {1, 3}), b(DType::kBf16, {3, 1}), target(DType::kBf16, {1, 1});
   // 256 + 1 + 1: rounded after each addition it would stay 256.
   a.view.put(0, 256), a.view.put(1, 1), a.view.put(2, 1);
@@ -171,7 +171,7 @@ TEST(Gemm, RoundsSixteenBitTargetsOnce) {
 }
 
 TEST(Gemm, RoundsTf32OperandsOnlyWhenAsked) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   Owned a(DType::kF32, {1, 1}), b(DType::kF32, {1, 1}), target(DType::kF32, {1, 1});
   a.view.put(0, 1 + 0x1p-12), b.view.put(0, 1);
   device->gemm(a, b, target, {});
@@ -182,7 +182,7 @@ TEST(Gemm, RoundsTf32OperandsOnlyWhenAsked) {
 }
 
 TEST(Gemm, CountsMultiplyAdds) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   Owned a(DType::kF32, {2, 3}), b(DType::kF32, {3, 5}), target(DType::kF32, {2, 5});
   a.randomize(1), b.randomize(2);
   device->gemm(a, b, target, {});
@@ -191,7 +191,7 @@ TEST(Gemm, CountsMultiplyAdds) {
 }
 
 TEST(GemmDeathTest, RefusesShapesThatDoNotAgree) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   Owned a(DType::kF32, {2, 3}), b(DType::kF32, {4, 5}), target(DType::kF32, {2, 5});
   EXPECT_DEATH(device->gemm(a, b, target, {}), "shapes agree");
 }

@@ -31,7 +31,7 @@ struct Given {
         dz(dtype, {kRows, kColumns}, 3),
         moments(type, {2, kRows}) {
     x.randomize(1), gamma.randomize(2), beta.randomize(3), dz.randomize(4);
-    make_cpu()->row_moments(norm, x, moments);
+    make_device()->row_moments(norm, x, moments);
   }
 
   double factor(Index i) const { return 1 / std::sqrt(moments.view.get({1, i}) + kEpsilon); }
@@ -43,7 +43,7 @@ struct Given {
   Owned x, gamma, beta, dz, moments;
 };
 
-TEST(CpuNorm, MomentsAreThoseOfTheRows) {
+TEST(DeviceNorm, MomentsAreThoseOfTheRows) {
   for (DType dtype : kDtypes) {
     for (Norm norm : {Norm::kRms, Norm::kLayer}) {
       Given given(norm, dtype);
@@ -53,17 +53,17 @@ TEST(CpuNorm, MomentsAreThoseOfTheRows) {
 }
 
 // In one pass the squares of 10000 swallow those of the distances.
-TEST(CpuNorm, AFarMeanDoesNotDrownTheVariance) {
+TEST(DeviceNorm, AFarMeanDoesNotDrownTheVariance) {
   Given given(Norm::kLayer, DType::kF32);
   for (Index i = 0; i < given.x.view.elements(); ++i) {
     given.x.view.put(i, 10000 + static_cast<double>(i % kColumns));
   }
-  make_cpu()->row_moments(Norm::kLayer, given.x, given.moments);
+  make_device()->row_moments(Norm::kLayer, given.x, given.moments);
   EXPECT_EQ(given.moments.view.get({0, 0}), 10003);
   EXPECT_EQ(given.moments.view.get({1, 0}), 4);
 }
 
-TEST(CpuNorm, RowsAreCentredScaledAndShifted) {
+TEST(DeviceNorm, RowsAreCentredScaledAndShifted) {
   for (DType dtype : kDtypes) {
     for (bool has_beta : {false, true}) {
       Given given(Norm::kLayer, dtype);
@@ -76,13 +76,13 @@ TEST(CpuNorm, RowsAreCentredScaledAndShifted) {
         }
       }
       const View beta = has_beta ? given.beta.view : View{};
-      make_cpu()->normalize(kEpsilon, given.x, given.moments, given.gamma, beta, z);
+      make_device()->normalize(kEpsilon, given.x, given.moments, given.gamma, beta, z);
       expect_close(z, want, 10 * tolerance(dtype));
     }
   }
 }
 
-TEST(CpuNorm, GradientsFollowTheDefinition) {
+TEST(DeviceNorm, GradientsFollowTheDefinition) {
   for (DType dtype : kDtypes) {
     for (Norm norm : {Norm::kRms, Norm::kLayer}) {
       Given given(norm, dtype);
@@ -104,21 +104,21 @@ TEST(CpuNorm, GradientsFollowTheDefinition) {
           want.push_back(given.factor(i) * (w - mean - given.unit(i, j) * product));
         }
       }
-      make_cpu()->normalize_backward(norm, kEpsilon, given.x, given.moments, given.gamma, given.dz,
-                                     dx, sums);
+      make_device()->normalize_backward(norm, kEpsilon, given.x, given.moments, given.gamma,
+                                        given.dz, dx, sums);
       expect_close(dx, want, 20 * tolerance(dtype));
       expect_close(sums, want_sums, 20 * tolerance(given.type));
     }
   }
 }
 
-TEST(CpuNorm, NoRowsAndNoColumnsGiveSumsOfZero) {
+TEST(DeviceNorm, NoRowsAndNoColumnsGiveSumsOfZero) {
   for (Index rows : {0, 3}) {
     const Index columns = 3 - rows;
     Owned x(DType::kF32, {rows, columns}), gamma(DType::kF32, {columns});
     Owned moments(DType::kF32, {2, rows}), sums(DType::kF32, {2, columns});
-    make_cpu()->row_moments(Norm::kLayer, x, moments);
-    make_cpu()->normalize_backward(Norm::kLayer, kEpsilon, x, moments, gamma, x, x, sums);
+    make_device()->row_moments(Norm::kLayer, x, moments);
+    make_device()->normalize_backward(Norm::kLayer, kEpsilon, x, moments, gamma, x, x, sums);
     EXPECT_EQ(values_of(sums), std::vector<double>(static_cast<std::size_t>(2 * columns), 0));
     EXPECT_EQ(values_of(moments), std::vector<double>(static_cast<std::size_t>(2 * rows), 0));
   }

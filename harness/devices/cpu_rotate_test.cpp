@@ -22,8 +22,8 @@ std::vector<double> plainly_turned(const View& from, double base, bool back) {
   return result;
 }
 
-TEST(CpuRotate, TurnsEveryPairForwardAndBack) {
-  const auto device = make_cpu();
+TEST(DeviceRotate, TurnsEveryPairForwardAndBack) {
+  const auto device = make_device();
   for (DType from_type : all_dtypes()) {
     const Owned from(from_type, kShape, 2);
     Numbers numbers(5);
@@ -39,8 +39,8 @@ TEST(CpuRotate, TurnsEveryPairForwardAndBack) {
   }
 }
 
-TEST(CpuRotate, WorksInPlaceAndBackUndoesIt) {
-  const auto device = make_cpu();
+TEST(DeviceRotate, WorksInPlaceAndBackUndoesIt) {
+  const auto device = make_device();
   for (DType type : {DType::kF64, DType::kF32, DType::kBf16}) {
     Owned tensor(type, kShape, 2);
     tensor.randomize(7);
@@ -53,8 +53,8 @@ TEST(CpuRotate, WorksInPlaceAndBackUndoesIt) {
   }
 }
 
-TEST(CpuRotate, NanStaysInItsPair) {
-  const auto device = make_cpu();
+TEST(DeviceRotate, NanStaysInItsPair) {
+  const auto device = make_device();
   Owned tensor(DType::kF32, kShape);
   tensor.randomize(3);
   tensor.view.set({1, 2, 0, 3}, kNan);
@@ -66,8 +66,8 @@ TEST(CpuRotate, NanStaysInItsPair) {
   }
 }
 
-TEST(CpuRotate, ZeroHeadsAreNothingToDo) {
-  const auto device = make_cpu();
+TEST(DeviceRotate, ZeroHeadsAreNothingToDo) {
+  const auto device = make_device();
   const Owned none(DType::kF32, {2, 3, 0, 4});
   device->rotate({10, kPositions, false}, none, none);
 }

@@ -74,7 +74,7 @@ class Softmax : public testing::TestWithParam<Setting> {
   const DType dtype_ = GetParam().dtype;
   const ScoreRule rule_ = GetParam().rule;
   const Visibility visible_ = causal_with_gaps();
-  const std::unique_ptr<Device> device_ = make_cpu();
+  const std::unique_ptr<Device> device_ = make_device();
   Owned scores_{dtype_, {kQueries, kKeys}, 2};
   Owned values_{dtype_, {kKeys, kDim}};
   Owned bias_{dtype_, {kQueries, kKeys}};
@@ -162,7 +162,7 @@ TEST_P(Softmax, BackwardMatchesPlainFormulas) {
 INSTANTIATE_TEST_SUITE_P(Settings, Softmax, testing::ValuesIn(settings()));
 
 TEST(OnlineSoftmax, SurvivesLogitsThatOverflowAnExponential) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   const Visibility visible = visibility_where([](Index, Index) { return true; });
   Owned p(DType::kF32, {kQueries, kKeys}), maximum(DType::kF32, {kQueries});
   Owned normalizer(DType::kF32, {kQueries}), sum(DType::kF32, {kQueries, kDim});
@@ -180,7 +180,7 @@ TEST(OnlineSoftmax, SurvivesLogitsThatOverflowAnExponential) {
 }
 
 TEST(OnlineSoftmax, RoundsProbabilitiesButNotTheirSum) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   const Visibility visible = visibility_where([](Index, Index) { return true; });
   Owned p(DType::kF32, {kQueries, kKeys}), maximum(DType::kF32, {kQueries});
   Owned normalizer(DType::kF32, {kQueries}), sum(DType::kF32, {kQueries, kDim});
@@ -202,7 +202,7 @@ TEST(OnlineSoftmax, RoundsProbabilitiesButNotTheirSum) {
 }
 
 TEST(Drop, KeepsByGlobalPositions) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   const Dropout rule{.seed = 5,
                      .probability = 0.5,
                      .factor = 2,
@@ -227,7 +227,7 @@ TEST(Drop, KeepsByGlobalPositions) {
 }
 
 TEST(RowDelta, SubtractsTheGradientOfLse) {
-  const auto device = make_cpu();
+  const auto device = make_device();
   Owned dout(DType::kBf16, {2, 3}), out(DType::kBf16, {2, 3}), dlse(DType::kF32, {2});
   Owned delta(DType::kF32, {2});
   dout.randomize(1), out.randomize(2), dlse.randomize(3);

@@ -31,7 +31,7 @@ struct Given {
   Owned logits, labels, maxima;
 };
 
-TEST(CpuWords, RowMaximaAreThoseOfTheRow) {
+TEST(DeviceWords, RowMaximaAreThoseOfTheRow) {
   for (DType dtype : kDtypes) {
     Given given(dtype);
     std::vector<double> want;
@@ -40,21 +40,21 @@ TEST(CpuWords, RowMaximaAreThoseOfTheRow) {
       for (Index j = 0; j < kWords; ++j) largest = std::max(largest, given.logits.view.get({i, j}));
       want.push_back(largest);
     }
-    make_cpu()->row_maxima(given.logits, given.maxima);
+    make_device()->row_maxima(given.logits, given.maxima);
     EXPECT_EQ(values_of(given.maxima), want);
   }
 }
 
-TEST(CpuWords, NoWordHasTheMaximumMinusInfinityAndNanIsOne) {
+TEST(DeviceWords, NoWordHasTheMaximumMinusInfinityAndNanIsOne) {
   Given given(DType::kF32);
   given.logits.view.set({2, 4}, kNan);
-  make_cpu()->row_maxima(given.logits, given.maxima);
+  make_device()->row_maxima(given.logits, given.maxima);
   for (Index i = 0; i < kTokens; ++i) EXPECT_EQ(std::isnan(given.maxima.view.at(i)), i == 2);
-  make_cpu()->row_maxima(given.logits.view.slice(1, 0, 0), given.maxima);
+  make_device()->row_maxima(given.logits.view.slice(1, 0, 0), given.maxima);
   EXPECT_EQ(values_of(given.maxima), std::vector<double>(kTokens, -kInfinity));
 }
 
-TEST(CpuWords, SumsAreThoseOfTheWordsHeld) {
+TEST(DeviceWords, SumsAreThoseOfTheWordsHeld) {
   for (DType dtype : kDtypes) {
     Given given(dtype);
     Owned sums(given.type, {3, kTokens});
@@ -70,12 +70,12 @@ TEST(CpuWords, SumsAreThoseOfTheWordsHeld) {
     }
     EXPECT_NE(want[kTokens + 1], 0);
     EXPECT_EQ(want[kTokens], 0);
-    make_cpu()->word_sums(given.logits, kFirst, given.labels, given.maxima, sums);
+    make_device()->word_sums(given.logits, kFirst, given.labels, given.maxima, sums);
     expect_close(sums, want, tolerance(given.type));
   }
 }
 
-TEST(CpuWords, LossesFollowFromTheSums) {
+TEST(DeviceWords, LossesFollowFromTheSums) {
   for (double smoothing : {0.0, 0.25}) {
     for (DType type : {DType::kF64, DType::kF32}) {
       Given given(type);
@@ -92,7 +92,8 @@ TEST(CpuWords, LossesFollowFromTheSums) {
         want_loss.push_back(none ? 0 : want_lse.back() - (1 - smoothing) * own - smoothing * mean);
         want_totals[0] += want_loss.back();
       }
-      make_cpu()->word_losses({smoothing, 20}, given.labels, given.maxima, sums, lse, loss, totals);
+      make_device()->word_losses({smoothing, 20}, given.labels, given.maxima, sums, lse, loss,
+                                 totals);
       expect_close(lse, want_lse, tolerance(type));
       expect_close(loss, want_loss, tolerance(type));
       expect_close(totals, want_totals, tolerance(type));
@@ -100,7 +101,7 @@ TEST(CpuWords, LossesFollowFromTheSums) {
   }
 }
 
-TEST(CpuWords, GradientsAreProbabilitiesLessTargets) {
+TEST(DeviceWords, GradientsAreProbabilitiesLessTargets) {
   for (double smoothing : {0.0, 0.25}) {
     for (DType dtype : kDtypes) {
       Given given(dtype);
@@ -117,32 +118,32 @@ TEST(CpuWords, GradientsAreProbabilitiesLessTargets) {
           want.push_back((p - own - smoothing / 20) * upstream);
         }
       }
-      make_cpu()->word_gradients({smoothing, 20}, given.logits, kFirst, given.labels, lse, dloss,
-                                 dmean, dlogits);
+      make_device()->word_gradients({smoothing, 20}, given.logits, kFirst, given.labels, lse, dloss,
+                                    dmean, dlogits);
       expect_close(dlogits, want, 20 * tolerance(dtype));
     }
   }
 }
 
 // Not 0 * NaN: what is not to be learned may be anything.
-TEST(CpuWords, WithoutALabelTheGradientIsZeroWhateverTheLogits) {
+TEST(DeviceWords, WithoutALabelTheGradientIsZeroWhateverTheLogits) {
   Given given(DType::kF32);
   set(given.labels, std::vector<double>(kTokens, -1));
   for (Index i = 0; i < given.logits.view.elements(); ++i) given.logits.view.put(i, kNan);
   Owned vector(DType::kF32, {kTokens}), dlogits(DType::kF32, {kTokens, kWords});
-  make_cpu()->word_gradients({0.5, 9}, given.logits, 0, given.labels, vector, vector,
-                             vector.view.slice(0, 0, 1), dlogits);
+  make_device()->word_gradients({0.5, 9}, given.logits, 0, given.labels, vector, vector,
+                                vector.view.slice(0, 0, 1), dlogits);
   EXPECT_EQ(values_of(dlogits), std::vector<double>(kTokens * kWords, 0));
 }
 
-TEST(CpuWords, QuotientsAndLowerLimitsAreElementWise) {
+TEST(DeviceWords, QuotientsAndLowerLimitsAreElementWise) {
   for (DType dtype : {DType::kF64, DType::kF32}) {
     Owned target(dtype, {4}, 2), divisor(dtype, {4});
     set(target, {6, -1, 0, 5});
     set(divisor, {4, 2, 0, 1});
-    make_cpu()->at_least(-0.5, target);
+    make_device()->at_least(-0.5, target);
     EXPECT_EQ(values_of(target), (std::vector<double>{6, -0.5, 0, 5}));
-    make_cpu()->divide(divisor, target);
+    make_device()->divide(divisor, target);
     EXPECT_EQ(target.view.at(0), 1.5);
     EXPECT_EQ(target.view.at(1), -0.25);
     EXPECT_TRUE(std::isnan(target.view.at(2)));  // 0 / 0

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "harness/devices/devices.h"
@@ -13,7 +15,20 @@
 
 namespace shardproof {
 
-inline std::unique_ptr<Device> make_cpu() { return all_devices().at(0).make(); }
+// Of device `name`. What one over doubles is asked for is done when the call returns, so that
+// tests can look at once.
+inline std::unique_ptr<Device> make_device(std::string_view name) {
+  std::unique_ptr<Device> made;
+  setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+  for (const DeviceEntry& entry : all_devices()) {
+    if (entry.name == name) made = entry.make();
+  }
+  unsetenv("CUDA_LAUNCH_BLOCKING");
+  return made;
+}
+
+// The device under test: these tests are built once for each that runs on every machine.
+inline std::unique_ptr<Device> make_device() { return make_device(SHARDPROOF_DEVICE); }
 
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();

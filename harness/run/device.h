@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/model/problem.h"
+#include "harness/run/store.h"
 #include "harness/run/tensor.h"
 
 namespace shardproof {
@@ -85,6 +86,13 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual Meter& meter() = 0;
+
+  // Where tensors that it computes on must lie; null: anywhere.
+  virtual Store* store() { return nullptr; }
+
+  // Returns when everything asked for is done: worlds call it before they look at or move data.
+  // What a device asked for later does is never seen before. Throws what went wrong meanwhile.
+  virtual void settle() {}
 
   // target [m, n] (+)= alpha * a [m, k] * b [k, n]; transposes as in `how`. Any strides; k may be
   // 0. Without `accumulate` the target is not read.

@@ -18,8 +18,11 @@ constexpr std::uint16_t kPoisonBf16 = 0x7fa5u;
 constexpr std::uint16_t kPoisonF16 = 0x7d25u;
 constexpr std::size_t kSmallestBlock = 256;
 
-struct FreeAligned {
+struct GiveBack {
+  Store* store = nullptr;
+
   void operator()(std::byte* data) const {
+    if (store != nullptr) return store->release(data);
     ::operator delete (data, std::align_val_t{Memory::kGuardBytes});
   }
 };
@@ -99,7 +102,7 @@ bool is_guard(const std::byte* data) {
 }  // namespace
 
 struct Memory::Block {
-  std::unique_ptr<std::byte, FreeAligned> storage;
+  std::unique_ptr<std::byte, GiveBack> storage;
   std::size_t capacity = 0;  // of the payload, without guards
   std::string_view name;
   Shape shape;
@@ -118,6 +121,7 @@ Memory::Memory() = default;
 Memory::~Memory() = default;
 
 Tensor Memory::allocate(std::string_view name, DType dtype, const Shape& shape) {
+  if (store_ != nullptr) store_->settle();  // the block may have been another tensor's
   const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * storage_bytes(dtype);
   const std::size_t index = take(bytes);
   Block& block = blocks_[index];
@@ -150,8 +154,11 @@ std::size_t Memory::take(std::size_t bytes) {
   }
   Block block;
   block.capacity = capacity;
-  block.storage.reset(static_cast<std::byte*>(
-      ::operator new (capacity + 2 * kGuardBytes, std::align_val_t{kGuardBytes})));
+  const std::size_t total = capacity + 2 * kGuardBytes;
+  block.storage = {store_ != nullptr ? store_->acquire(total)
+                                     : static_cast<std::byte*>(
+                                           ::operator new (total, std::align_val_t{kGuardBytes})),
+                   GiveBack{store_}};
   blocks_.push_back(std::move(block));
   return blocks_.size() - 1;
 }
@@ -161,6 +168,7 @@ std::vector<std::size_t>& Memory::unused_of(std::size_t capacity) {
 }
 
 void Memory::free(std::size_t index) {
+  if (store_ != nullptr) store_->settle();
   Block& block = blocks_[index];
   if (!block.intact()) broken_.push_back(block.title());
   live_[block.position] = live_.back();
@@ -211,6 +219,14 @@ std::vector<std::string> Memory::broken_guards() const {
     if (!blocks_[live.block].intact()) names.push_back(blocks_[live.block].title());
   }
   return names;
+}
+
+void Memory::lie_in(Store* store) {
+  if (store == store_) return;
+  require(live_.empty(), "no tensor lives where another device keeps its own");
+  blocks_.clear();
+  for (std::vector<std::size_t>& unused : unused_) unused.clear();
+  store_ = store;
 }
 
 void Memory::reset() {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/run/store.h"
 #include "harness/run/tensor.h"
 
 namespace shardproof {
@@ -43,6 +44,10 @@ class Memory {
   // Forgets counters and findings before the next case. No tensor may be alive.
   void reset();
 
+  // Has tensors lie in `store` from now on; null: on the heap. No tensor may be alive, and the
+  // store must outlive the memory or the next call.
+  void lie_in(Store* store);
+
   Memory();
   ~Memory();
   Memory(const Memory&) = delete;
@@ -66,6 +71,7 @@ class Memory {
     std::size_t block = 0;
   };
 
+  Store* store_ = nullptr;
   std::vector<Block> blocks_;
   std::vector<Live> live_;
   std::array<std::vector<std::size_t>, 64> unused_;  // blocks, by the logarithm of their capacity

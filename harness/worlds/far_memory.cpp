@@ -28,19 +28,6 @@ constexpr std::size_t kGuardBytes = Memory::kGuardBytes;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMostTouched = std::size_t{64} << 20;
 
-void* reserve() {
-  // Shared, so that it does not count against a limit on what a process may fill.
-  void* start = mmap(nullptr, kReserved, PROT_READ | PROT_WRITE,
-                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (start == MAP_FAILED) {
-    throw Error(
-        fmt::format("views=far: no {} GiB of addresses: {}; lift the limit (ulimit -v, "
-                    "vm.overcommit_memory) or draw others (--views=dense,packed,...)",
-                    kReserved >> 30, std::strerror(errno)));
-  }
-  return start;
-}
-
 // The strides of all dimensions but `far`, dense among each other; returns their elements.
 Index dense_strides(View& view, int far) {
   Index elements = 1;
@@ -54,8 +41,36 @@ Index dense_strides(View& view, int far) {
 
 }  // namespace
 
-FarMemory::~FarMemory() {
-  if (reserved_ != nullptr) munmap(reserved_, kReserved);
+FarMemory::~FarMemory() { give_back(); }
+
+void FarMemory::lie_in(Store* store) {
+  if (store == store_) return;
+  give_back();
+  store_ = store;
+}
+
+std::byte* FarMemory::reserve() const {
+  if (store_ != nullptr) return store_->acquire(kReserved);
+  // Shared, so that it does not count against a limit on what a process may fill.
+  void* start = mmap(nullptr, kReserved, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED) {
+    throw Error(
+        fmt::format("views=far: no {} GiB of addresses: {}; lift the limit (ulimit -v, "
+                    "vm.overcommit_memory) or draw others (--views=dense,packed,...)",
+                    kReserved >> 30, std::strerror(errno)));
+  }
+  return static_cast<std::byte*>(start);
+}
+
+void FarMemory::give_back() {
+  if (reserved_ == nullptr) return;
+  if (store_ != nullptr) {
+    store_->release(reserved_);
+  } else {
+    munmap(reserved_, kReserved);
+  }
+  reserved_ = nullptr;
 }
 
 std::optional<View> FarMemory::place(DType dtype, const Shape& shape, int dimension,
@@ -67,7 +82,7 @@ std::optional<View> FarMemory::place(DType dtype, const Shape& shape, int dimens
   const std::size_t row_bytes = static_cast<std::size_t>(width * size);
   const std::size_t needed = (row_bytes + 3 * kGuardBytes - 1) / kGuardBytes * kGuardBytes;
   if (rows < 2 || rows - 1 > kMostRows || width == 0 || used_ + needed > kRoom) return {};
-  if (reserved_ == nullptr) reserved_ = static_cast<std::byte*>(reserve());
+  if (reserved_ == nullptr) reserved_ = reserve();
 
   const Index pitch =
       kSpan / static_cast<Index>(std::bit_ceil(static_cast<std::uint64_t>(rows - 1)));
@@ -94,8 +109,9 @@ std::optional<View> FarMemory::place(DType dtype, const Shape& shape, int dimens
 void FarMemory::clear() {
   used_ = 0;
   if (touched_ < kMostTouched) return;
-  madvise(reserved_, kReserved, MADV_REMOVE);
   touched_ = 0;
+  if (store_ != nullptr) return give_back();
+  madvise(reserved_, kReserved, MADV_REMOVE);
 }
 
 }  // namespace shardproof

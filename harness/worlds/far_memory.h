@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "harness/run/store.h"
 #include "harness/run/tensor.h"
 
 namespace shardproof {
@@ -16,6 +17,10 @@ class FarMemory {
   FarMemory(const FarMemory&) = delete;
   FarMemory& operator=(const FarMemory&) = delete;
   ~FarMemory();
+
+  // Has addresses come from `store` from now on; null: from the system. No view is valid any more,
+  // and the store must outlive the memory or the next call.
+  void lie_in(Store* store);
 
   // A poisoned view whose elements are far apart along `dimension`; nothing where that has fewer
   // than two or too many, or where there is no room left. Appends to `gaps` poisoned memory that is
@@ -29,6 +34,10 @@ class FarMemory {
   void clear();
 
  private:
+  std::byte* reserve() const;
+  void give_back();
+
+  Store* store_ = nullptr;
   std::byte* reserved_ = nullptr;
   std::size_t used_ = 0;     // bytes of each row's neighbourhood
   std::size_t touched_ = 0;  // bytes that were made memory, at most

@@ -43,10 +43,12 @@ Tensor PlacedRank::make(DType dtype, const Shape& shape) {
 void PlacedRank::begin(const Case& value, Device& device, const RunOptions& options) {
   case_ = &value;
   device_ = &device;
+  memory.lie_in(device.store());
   log.begin(index_, device, options);
 }
 
 void PlacedRank::clear() {
+  if (device_ != nullptr && device_->store() != nullptr) device_->store()->settle();
   kept_.clear();
   tensors.clear();
   allocations_.clear();

@@ -39,6 +39,10 @@ class PlacedRank : public Rank {
   Device& device() override { return *device_; }
   void holds_remote_kv(const View& view) override { memory.mark_received(view); }
 
+  // Returns when the device has done what the rank asked it for: before the host looks at its
+  // tensors.
+  void settle() const { device_->settle(); }
+
   // Before and after a case.
   void begin(const Case& value, Device& device, const RunOptions& options);
   void clear();

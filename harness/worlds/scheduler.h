@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "harness/worlds/fiber.h"
+#include "harness/run/fiber.h"
 
 namespace shardproof {
 

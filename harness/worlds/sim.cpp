@@ -77,6 +77,7 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
 void SimWorld::prepare_ranks(const Case& value, const RunOptions& options) {
   const int ranks = value.placement.mesh.ranks();
   auto& used = devices_.at_least(ranks, value.placement.device);
+  run_.far.lie_in(used[0]->store());
   for (int r = 0; r < ranks; ++r) {
     const auto i = static_cast<std::size_t>(r);
     if (i == run_.ranks.size()) {
@@ -141,6 +142,7 @@ void SimWorld::run_rank(SimRank& rank, const Subject& subject) {
     subject.forward(rank);
     rank.log.phase = Phase::kBackward;
     if (subject.backward != nullptr) subject.backward(rank);
+    rank.settle();
     const std::string changed = process_.restore(looks_closely_);
     if (!changed.empty()) threw(changed);
   } catch (const Scheduler::Unwind&) {

@@ -35,6 +35,7 @@ void Collectives::join(SimRank& rank, SimGroup& group, int position, const Colle
     for (const View& part : call.parts) check_idle(part, call.operation == "all_gather");
     for (const View& part : call.received) check_idle(part, true);
   }
+  rank.settle();
   run_.scheduler.pause();
   const SimCall mine{call, &rank, rank.log.now(), true};
   check_agreement(group, position, mine);

@@ -55,6 +55,7 @@ Posting& Messages::acquire() {
 Request Messages::start(SimRank& rank, const SimGroup& group, const View& data, int peer, int tag,
                         Direction direction) {
   const bool sends = direction == Direction::kSend;
+  rank.settle();
   Posting& posting = acquire();
   posting.direction = direction;
   posting.id = rank.postings++;
@@ -177,6 +178,7 @@ void Messages::finish_send(SimRank& rank, Posting& send) {
 
 void Messages::finish_receive(SimRank& rank, Posting& receive) {
   Posting& send = *receive.source;
+  rank.settle();
   if (send.late && !send.waited) check_unchanged(send, "it was read");
   const Index written = receive.faulty ? -1 : Memory::first_written(view(receive));
   if (written >= 0) {
@@ -195,6 +197,7 @@ void Messages::finish_receive(SimRank& rank, Posting& receive) {
 // late.
 void Messages::check_unchanged(Posting& send, std::string_view until) {
   const SimRank& rank = *run_.ranks[static_cast<std::size_t>(send.rank)];
+  rank.settle();
   if (send.in_tensor && !send.faulty && !rank.memory.owns(send.data)) {
     report(send, fmt::format("{}: its tensor was freed before {}", describe(send), until));
   }

@@ -49,6 +49,7 @@ struct MpiCollectives::Envelope {
 };
 
 void MpiCollectives::join(const MpiGroup& group, const CollectiveCall& call) {
+  run_.rank().settle();
   const std::size_t event =
       run_.note(call.operation, group.axis, -1, 0, handed_in(call, group.position));
   const double began = run_.elapsed();

@@ -71,6 +71,7 @@ Request MpiMessages::receive(const MpiGroup& group, const View& data, int source
 MpiMessages::Posting& MpiMessages::post(const MpiGroup& group, const View& data, int peer, int tag,
                                         bool sends) {
   if (tag < 0) throw std::invalid_argument(fmt::format("tag {} is below 0", tag));
+  run_.rank().settle();
   Posting& posting = outstanding_.emplace_back();
   posting.sends = sends;
   posting.id = posted_++;
@@ -125,6 +126,7 @@ void MpiMessages::wait(Request& request) {
     throw std::logic_error("wait for a request that is not outstanding");
   }
   request.id = -1;
+  run_.rank().settle();
   MPI_Status status{};
   run_.status().communicate(found->sends ? "send" : "receive", flows_[found->flow].axis,
                             run_.rank().log.phase, found->peer, found->tag);

@@ -66,7 +66,9 @@ RankRecord RankProgram::run(const Order& order) {
 }
 
 void RankProgram::run_case(const Case& value, const Order& order) {
-  rank_.begin(value, *devices_.at_least(1, value.placement.device)[0], order);
+  Device& device = *devices_.at_least(1, value.placement.device)[0];
+  far_.lie_in(device.store());
+  rank_.begin(value, device, order);
   const Subject& implementation = subject(value.placement.subject);
   place_tensors(value, implementation);
   run_subject(implementation);
@@ -91,6 +93,7 @@ void RankProgram::run_subject(const Subject& subject) {
     subject.forward(rank_);
     rank_.log.phase = Phase::kBackward;
     if (subject.backward != nullptr) subject.backward(rank_);
+    rank_.settle();
   } catch (const std::bad_alloc&) {
     threw("memory exhausted");
   } catch (const std::exception& error) {

@@ -1,4 +1,4 @@
-#include "harness/worlds/fiber.h"
+#include "harness/run/fiber.h"
 
 #include <cxxabi.h>
 
