@@ -40,6 +40,8 @@ MpiWatch::MpiWatch(int ranks, double limit_seconds)
     : limit_seconds_(limit_seconds), views_(static_cast<std::size_t>(ranks)) {}
 
 void MpiWatch::add(int rank, const Report& report, double now) {
+  // A rank that only a larger case before had may answer late.
+  if (static_cast<std::size_t>(rank) >= views_.size()) return;
   View& view = views_[static_cast<std::size_t>(rank)];
   if (!view.seen) view.first_processor = report.processor_seconds;
   const bool same = view.seen && report.activity.events == view.latest.activity.events;
