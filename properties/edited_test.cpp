@@ -1,6 +1,7 @@
 // The properties that edit a problem and know what becomes of its results: linear_in_upstream,
 // linear_in_values, uniform_attention, nan_reaches_its_readers, second_case,
 // gradients_match_differences, conservation; on real subjects whose results are then spoilt.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -180,12 +181,14 @@ TEST_F(Edited, DifferencesOfTheOutputsShowEveryWrongGradient) {
 }
 
 // Rows of one value have no variance: the output bends over the root of epsilon.
-TEST_F(Edited, DifferencesThatSpanABendShowNothing) {
-  const std::string text =
-      "norm_mlp tokens=1 features=3 hidden=1 outputs=1 norm=layer epsilon=1e-06 dtype=f64 "
+TEST_F(Edited, DifferencesAreFinerThanWhatAnOutputBendsOver) {
+  const std::string flat =
+      "norm_mlp tokens=1 features=3 hidden=1 outputs=1 norm=layer epsilon={} dtype=f64 "
       "data=constant_rows seed=0 | single_norm_mlp world=sim device=cpu mesh=1";
-  ASSERT_TRUE(prepare("gradients_match_differences", text));
-  EXPECT_EQ(judge().kind, VerdictKind::kVacuous);
+  ASSERT_TRUE(prepare("gradients_match_differences", fmt::format(fmt::runtime(flat), 1e-6)));
+  EXPECT_EQ(judge().kind, VerdictKind::kHolds) << judge().message;
+  EXPECT_EQ(judge_spoilt(0, "dw1", 0, 1e-3).kind, VerdictKind::kFalsified);
+  EXPECT_FALSE(prepare("gradients_match_differences", fmt::format(fmt::runtime(flat), 1e-7)));
 }
 
 TEST_F(Edited, WhatFlowsInComesOut) {

@@ -17,6 +17,10 @@ namespace {
 constexpr double kMostWork = 2e5;  // multiply-adds; larger cases teach nothing more
 constexpr int kSteps = 3;          // h, 2h, 4h
 
+// The longest step is at most this part of the root of a norm's epsilon: over less than that root
+// the output of a row that hardly varies does not bend.
+constexpr double kMostBend = 1.0 / 64;
+
 std::string inapplicable(const Case& value, const Subject&) {
   const Problem& problem = value.problem;
   if (problem.dtype != DType::kF64) return "only in f64 are differences sharp";
@@ -27,6 +31,10 @@ std::string inapplicable(const Case& value, const Subject&) {
   if (!why.empty()) return why;
   const bool bends = uses_key(problem, "activation") && problem.activation == Activation::kRelu;
   if (bends) return "relu has a kink";
+  const bool has_epsilon = uses_key(problem, "epsilon");
+  if (has_epsilon && kNudges[2 * (kSteps - 1)] > kMostBend * std::sqrt(problem.epsilon)) {
+    return "with so small an epsilon the output may bend within a step";
+  }
   if (problem.max_norm > 0) return "clipped gradients are no derivatives";
   return problem.op->work(problem) <= kMostWork ? "" : "the problem is large";
 }
@@ -101,16 +109,11 @@ Verdict judge(const Evidence& evidence) {
     difference[i] = {(up.value - down.value) / (2 * step), (up.error + down.error) / (2 * step)};
   }
   // Richardson's extrapolation takes the error's h^2 term out; what is left shrinks like h^4, so
-  // that the finer of two is at least 15 times as good as their distance.
+  // that the finer of two is at least 15 times as good as their distance: the steps are far below
+  // all that an output bends over, the root of epsilon under a norm and else about 1.
   const double fine = (4 * difference[0].value - difference[1].value) / 3;
   const double coarse = (4 * difference[1].value - difference[2].value) / 3;
   const double noise = (4 * difference[0].error + difference[1].error) / 3;
-  // That holds while the steps are small beside what the output bends over (under a norm of rows
-  // that hardly vary, the root of epsilon): from step to step the differences then move by ever
-  // more, at least fourfold once h^2 rules, where beyond it they move by ever less.
-  const double near = std::fabs(difference[1].value - difference[0].value);
-  const double far = std::fabs(difference[2].value - difference[1].value);
-  if (far + noise < 2 * near) return Verdict::vacuous("the output bends within a step");
   const Sum want = slope(evidence.base, evidence.variants[0]->value.problem,
                          evidence.variants[1]->value.problem);
   const double bound = std::fabs(fine - coarse) + noise + want.error;

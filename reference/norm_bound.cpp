@@ -47,10 +47,11 @@ struct Sums {
 // 0 where either is, though the other be infinite.
 double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
+// Times one factor after the other: the square of one alone may underflow.
 Carried scaled(const Carried& error, double factor) {
   const double f = std::fabs(factor);
   if (f == 0) return {};
-  return {f * error.worst, f * f * error.square, f * error.common, 0};
+  return {f * error.worst, f * (f * error.square), f * error.common, 0};
 }
 
 Carried linear(double error) { return {error, 0, error, 0}; }
@@ -264,7 +265,7 @@ std::vector<Family> NormBound::of_upstream(const NormRow& row, const std::vector
       const double w = gamma_[k] * matrix[k * sources + j];
       const double by = std::fabs(row.factor * (w - means[j] - row.unit[k] * products[j]));
       family.worst += by * errors[j].worst;
-      family.square += by * by * errors[j].square;
+      family.square += by * (by * errors[j].square);
       family.common += by * errors[j].common;
     }
     const Carried known = checked({family.worst, family.square, family.common, 0});

@@ -24,9 +24,9 @@ std::vector<Carried> through(const std::vector<Carried>& errors, const std::vect
         if (by == 0) continue;
         Carried& sum = result[static_cast<std::size_t>(i * columns + j)];
         sum.worst += by * error.worst;
-        sum.square += by * by * error.square;
+        sum.square += by * (by * error.square);
         sum.common += by * error.common;
-        sum.coherent += by * by * error.coherent;
+        sum.coherent += by * (by * error.coherent);
       }
     }
   }

@@ -18,7 +18,10 @@ std::span<const std::string_view> names_of_edit();
 bool has_position(Edit edit);
 
 // The steps of Edit::kNudge by position: pairs of opposite steps, each twice as long as the last.
-inline constexpr std::array<double, 6> kNudges{0x1p-9, -0x1p-9, 0x1p-8, -0x1p-8, 0x1p-7, -0x1p-7};
+// Far below the root of the smallest epsilon of a norm, over which the output of a flat row bends,
+// and far above the roundings of float64.
+inline constexpr std::array<double, 6> kNudges{0x1p-18,  -0x1p-18, 0x1p-17,
+                                               -0x1p-17, 0x1p-16,  -0x1p-16};
 
 // Which rule the problem's edit breaks for an operator with these tensors, or an empty string.
 std::string broken_edit(const Problem& problem, std::span<const TensorSpec> tensors);
