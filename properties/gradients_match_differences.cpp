@@ -23,7 +23,7 @@ constexpr double kMostBend = 1.0 / 64;
 
 std::string inapplicable(const Case& value, const Subject&) {
   const Problem& problem = value.problem;
-  if (problem.dtype != DType::kF64) return "only in f64 are differences sharp";
+  if (problem.dtype != DType::kF64) return "only in double precision are differences sharp";
   if (problem.data != DataRecipe::kNormal && problem.data != DataRecipe::kConstantRows) {
     return "only moderate data have differences without cancellation";
   }
