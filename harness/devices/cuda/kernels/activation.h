@@ -83,9 +83,7 @@ struct Activate {
 
   template <class Block>
   SHARDPROOF_KERNEL void operator()(Block& block) const {
-    for_all(block, z.rows * z.columns, [&](Index flat) {
-      const Index i = flat / z.columns;
-      const Index j = flat - i * z.columns;
+    for_elements(block, z.rows, z.columns, [&](Index i, Index j) {
       T value = curve_of(activation, z.get<T>(i, j)).value;
       if (up.data != nullptr) value *= up.get<T>(i, j);
       a.set(i, j, value);
@@ -106,9 +104,7 @@ struct ActivateBackward {
 
   template <class Block>
   SHARDPROOF_KERNEL void operator()(Block& block) const {
-    for_all(block, z.rows * z.columns, [&](Index flat) {
-      const Index i = flat / z.columns;
-      const Index j = flat - i * z.columns;
+    for_elements(block, z.rows, z.columns, [&](Index i, Index j) {
       const Curve<T> curve = curve_of(activation, z.get<T>(i, j));
       const T gradient = da.get<T>(i, j);
       if (up.data == nullptr) {

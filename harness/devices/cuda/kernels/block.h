@@ -35,6 +35,15 @@ SHARDPROOF_KERNEL void for_all(Block& block, Index count, Visit visit) {
   for (Index i = block.index() * block.threads() + block.thread(); i < count; i += step) visit(i);
 }
 
+// Calls visit(i, j) for this thread's share of the elements of a matrix, row by row.
+template <class Block, class Visit>
+SHARDPROOF_KERNEL void for_elements(Block& block, Index rows, Index columns, Visit visit) {
+  for_all(block, rows * columns, [&](Index flat) {
+    const Index row = flat / columns;
+    visit(row, flat - row * columns);
+  });
+}
+
 // Calls visit(i) for this thread's share of [0, count) within its block.
 template <class Block, class Visit>
 SHARDPROOF_KERNEL void for_mine(Block& block, Index count, Visit visit) {

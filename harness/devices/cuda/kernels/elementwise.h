@@ -80,11 +80,8 @@ struct AddRow {
 
   template <class Block>
   SHARDPROOF_KERNEL void operator()(Block& block) const {
-    for_all(block, target.rows * target.columns, [&](Index flat) {
-      const Index i = flat / target.columns;
-      const Index j = flat - i * target.columns;
-      target.set(i, j, target.get<T>(i, j) + bias.get<T>(j));
-    });
+    for_elements(block, target.rows, target.columns,
+                 [&](Index i, Index j) { target.set(i, j, target.get<T>(i, j) + bias.get<T>(j)); });
   }
 };
 

@@ -37,9 +37,7 @@ struct Probabilities {
   template <class Block>
   SHARDPROOF_KERNEL void operator()(Block& block) const {
     const Index keys = logits.scores.columns;
-    for_all(block, logits.scores.rows * keys, [&](Index flat) {
-      const Index i = flat / keys;
-      const Index j = flat - i * keys;
+    for_elements(block, logits.scores.rows, keys, [&](Index i, Index j) {
       T bend = 0;
       const T logit = logits.at(i, j, bend);
       logits.scores.set(i, j, logits.sees(i, j) ? std::exp(logit - lse.get<T>(i)) : T{0});
@@ -60,9 +58,7 @@ struct ScoreGradients {
 
   template <class Block>
   SHARDPROOF_KERNEL void operator()(Block& block) const {
-    for_all(block, gradient.rows * gradient.columns, [&](Index flat) {
-      const Index i = flat / gradient.columns;
-      const Index j = flat - i * gradient.columns;
+    for_elements(block, gradient.rows, gradient.columns, [&](Index i, Index j) {
       const T weight = probability.get<T>(i, j);
       T of_logit = 0;
       T of_score = 0;
@@ -100,9 +96,7 @@ struct Drop {
 
   template <class Block>
   SHARDPROOF_KERNEL void operator()(Block& block) const {
-    for_all(block, weights.rows * weights.columns, [&](Index flat) {
-      const Index i = flat / weights.columns;
-      const Index j = flat - i * weights.columns;
+    for_elements(block, weights.rows, weights.columns, [&](Index i, Index j) {
       const bool kept = keeps(queries.at(i), keys.at(j));
       weights.set(i, j, kept ? factor * weights.get<T>(i, j) : T{0});
     });

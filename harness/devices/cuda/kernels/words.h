@@ -119,9 +119,7 @@ struct WordGradients {
   template <class Block>
   SHARDPROOF_KERNEL void operator()(Block& block) const {
     const T share = smoothing / words;
-    for_all(block, logits.rows * logits.columns, [&](Index flat) {
-      const Index i = flat / logits.columns;
-      const Index j = flat - i * logits.columns;
+    for_elements(block, logits.rows, logits.columns, [&](Index i, Index j) {
       const T label = labels.get<T>(i);
       T gradient = 0;
       if (label >= 0) {
