@@ -83,28 +83,12 @@ void faulty_forward(Rank& rank) {
   rank.along("cp").barrier();
 }
 
-constexpr std::string_view kKeys[] = {"tokens", "features", "dtype", "data", "seed"};
-
-const Operator& small_operator() {
-  static const Operator op{
-      .name = "small",
-      .summary = "for tests",
-      .keys = kKeys,
-      .tensors = &fixture_tensors,
-      .repair = [](Problem&) {},
-      .broken_rule = [](const Problem&) { return std::string(); },
-      .evaluate = nullptr,
-      .work = [](const Problem&) { return 1.0; },
-  };
-  return op;
-}
-
 Tables fault_tables() {
   static std::vector<Subject> subjects;
   subjects.clear();
   subjects.reserve(faults().size());
   Tables tables;
-  tables.operators = {&small_operator()};
+  tables.operators = {&fixture_operator()};
   tables.worlds = {all_worlds().at(0)};
   tables.devices = all_devices();
   for (const Property* each : all_properties()) {
@@ -113,7 +97,7 @@ Tables fault_tables() {
   for (const auto& [name, fault] : faults()) {
     Subject& subject = subjects.emplace_back(fixture_subject(&faulty_forward));
     subject.name = name;
-    subject.op = "small";
+    subject.op = "fixture";
     subject.axes = {"cp"};
     subject.uses_layout = true;
     subject.contract = [](const Case&) { return Contract{}; };
@@ -132,7 +116,6 @@ std::pair<CaseResult, CaseResult> fates(std::string_view subject, Index features
   std::uint64_t number = 0;
   for (std::string_view each : {subject, std::string_view("does_nothing")}) {
     Case value = fixture_case(cp_mesh(3), 0, 7, features);
-    value.problem.op = &small_operator();
     value.placement.subject = each;
     workers.give({{.number = number++, .text = to_text(value)}});
   }

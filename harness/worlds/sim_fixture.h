@@ -22,15 +22,17 @@ inline std::vector<TensorSpec> fixture_tensors(const Problem& problem) {
           {"dx", TensorKind::kGradient, Role::kActivation, problem.dtype, shape, 0}};
 }
 
+inline constexpr std::string_view kFixtureKeys[] = {"tokens", "features", "dtype", "data", "seed"};
+
 inline const Operator& fixture_operator() {
   static const Operator fixture{.name = "fixture",
                                 .summary = "for tests",
-                                .keys = {},
+                                .keys = kFixtureKeys,
                                 .tensors = &fixture_tensors,
-                                .repair = nullptr,
-                                .broken_rule = nullptr,
+                                .repair = [](Problem&) {},
+                                .broken_rule = [](const Problem&) { return std::string(); },
                                 .evaluate = nullptr,
-                                .work = nullptr};
+                                .work = [](const Problem&) { return 1.0; }};
   return fixture;
 }
 

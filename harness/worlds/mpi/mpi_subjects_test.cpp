@@ -16,22 +16,6 @@
 namespace shardproof {
 namespace {
 
-constexpr std::string_view kKeys[] = {"tokens", "features", "dtype", "data", "seed"};
-
-const Operator& test_operator() {
-  static const Operator op{
-      .name = "small",
-      .summary = "for tests",
-      .keys = kKeys,
-      .tensors = &fixture_tensors,
-      .repair = [](Problem&) {},
-      .broken_rule = [](const Problem&) { return std::string(); },
-      .evaluate = nullptr,
-      .work = nullptr,
-  };
-  return op;
-}
-
 // y = x of all ranks before this one along the ring, and then its own, added up.
 void ring_forward(Rank& rank) {
   Communicator& ring = rank.along("cp");
@@ -233,7 +217,7 @@ std::vector<Subject> make_subjects() {
   const auto add = [&](std::string_view name, void (*forward)(Rank&)) {
     Subject subject = fixture_subject(forward);
     subject.name = name;
-    subject.op = "small";
+    subject.op = "fixture";
     subjects.push_back(subject);
   };
   add("copies", &copy_forward);
@@ -266,7 +250,7 @@ RankTables mpi_test_tables() {
     tables.vocabulary.subjects.push_back(subject.name);
   }
   tables.devices = all_devices();
-  tables.vocabulary.operators = {&test_operator()};
+  tables.vocabulary.operators = {&fixture_operator()};
   tables.vocabulary.worlds = {"sim", "mpi"};
   tables.vocabulary.devices = {"cpu"};
   return tables;
@@ -274,7 +258,6 @@ RankTables mpi_test_tables() {
 
 Case mpi_test_case(std::string_view subject, int ranks, Index tokens, Index features) {
   Case value = fixture_case(cp_mesh(ranks), 0, tokens, features);
-  value.problem.op = &test_operator();
   value.placement.subject = subject;
   value.placement.world = "mpi";
   return value;
