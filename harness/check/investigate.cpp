@@ -1,12 +1,6 @@
 #include "harness/check/investigate.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "harness/check/explain.h"
 #include "harness/check/shrink.h"
@@ -45,7 +39,6 @@ Failure Investigator::investigate(const Judged& judged) {
   failure.number = judged.number;
   failure.origin = judged.origin;
   failure.found = failure.shrunk = to_text(judged.value);
-  journal(failure, "found");
 
   WorkerLimits limits = options_.limits;
   if (failed.verdict.kind == VerdictKind::kTimedOut) limits.case_seconds /= 5;
@@ -102,7 +95,6 @@ void Investigator::keep(const Judged& judged, const PropertyResult& failed, Fail
     return;
   }
   failure.golden = path.string();
-  journal(failure, "stored");
 }
 
 void Investigator::store_lost(const Judged& judged, const Failure& failure,
@@ -119,25 +111,6 @@ CaseResult Investigator::evaluate(Item item) {
     std::vector<Finished> finished = workers_->wait(1);
     if (!finished.empty()) return std::move(finished.front().result);
   }
-}
-
-// One line a finding, appended whole, so that a killed campaign leaves what it had found.
-void Investigator::journal(Failure& failure, std::string_view event) {
-  if (options_.goldens.empty()) return;
-  std::error_code ignored;  // opening the file says what is wrong
-  std::filesystem::create_directories(options_.goldens, ignored);
-  const std::filesystem::path path = options_.goldens / "journal.jsonl";
-  const nlohmann::ordered_json record{{"event", event},
-                                      {"signature", failure.signature},
-                                      {"found", failure.found},
-                                      {"shrunk", failure.shrunk},
-                                      {"golden", failure.golden}};
-  const std::string line = record.dump() + "\n";
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file < 0 || write(file, line.data(), line.size()) < 0) {
-    failure.unstored = fmt::format("cannot write {}: {}", path.string(), std::strerror(errno));
-  }
-  if (file >= 0) close(file);
 }
 
 }  // namespace shardproof

@@ -29,7 +29,6 @@ class Investigator {
   CaseResult evaluate(Item item);
   void keep(const Judged& judged, const PropertyResult& failed, Failure& failure);
   void store_lost(const Judged& judged, const Failure& failure, const std::filesystem::path& path);
-  void journal(Failure& failure, std::string_view event);
 
   const Tables& tables_;
   Evaluator& evaluator_;
