@@ -46,6 +46,8 @@ std::string ring_case(int ranks) {
       ranks);
 }
 
+constexpr RunOptions kAsCampaignsDo{.keep_trace = false};
+
 // Judges cases number 0, 1, ... for `seconds`; all of one process.
 Measured judge_for(double seconds, const Tables& tables, const std::function<Case(int)>& draw) {
   Judge judge(tables);
@@ -54,7 +56,7 @@ Measured judge_for(double seconds, const Tables& tables, const std::function<Cas
   const TimeSpent before = time_spent();
   const double start = now();
   for (int i = 0; result.seconds < seconds; ++i) {
-    result.failing += is_failure(judge.judge(draw(i), {}).overall) ? 1 : 0;
+    result.failing += is_failure(judge.judge(draw(i), {}, kAsCampaignsDo).overall) ? 1 : 0;
     result.cases += 1;
     result.seconds = now() - start;
   }
@@ -134,7 +136,7 @@ void print_ranks(const Tables& tables) {
     judge.judge(value, none);  // warms up memory
     const TimeSpent before = time_spent();
     const double start = now();
-    judge.judge(value, oracle);
+    judge.judge(value, oracle, kAsCampaignsDo);
     const double judged = now() - start;
     const TimeSpent spent = time_spent() - before;
     // k and v go round once forward; k, v, dk and dv once backward.

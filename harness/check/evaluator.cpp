@@ -19,7 +19,9 @@ CaseEvaluator::CaseEvaluator(const Tables& tables, std::vector<const Property*> 
       generator_(generator),
       store_(store) {}
 
-void CaseEvaluator::start() { judge_ = std::make_unique<Judge>(tables_); }
+void CaseEvaluator::start(const WorkerLimits& limits) {
+  judge_ = std::make_unique<Judge>(tables_, limits.case_seconds);
+}
 
 double CaseEvaluator::prepare(const Item& item) {
   prepared_ =
@@ -59,7 +61,8 @@ std::vector<std::string> CaseEvaluator::likenesses(const Run& run) {
     if (mutant->fault == nullptr || mutant->op != run.subject->op) continue;
     Case value = run.value;
     value.placement.subject = mutant->name;
-    const CaseReport report = judge_->judge(value, only, {.keep_trace = false});
+    const CaseReport report =
+        judge_->judge(value, only, {.keep_trace = false, .looks_at_signals = false});
     if (report.base == nullptr || !is_alike(run, *report.base)) continue;
     result.push_back(fmt::format("as in {}: {}", mutant->name, mutant->fault->says));
   }
@@ -69,7 +72,8 @@ std::vector<std::string> CaseEvaluator::likenesses(const Run& run) {
 CaseResult CaseEvaluator::evaluate(const Item& item) {
   const std::vector<const Property*> properties = chosen(item);
   const bool stores = store_ != nullptr && !item.golden_path.empty();
-  const CaseReport report = judge_->judge(*prepared_, properties, {.keep_shards = stores});
+  const CaseReport report =
+      judge_->judge(*prepared_, properties, {.keep_shards = stores, .keep_trace = stores});
   CaseResult result = summarize(report, tables_, item.all_numbers);
   if (!result.diagnosis.empty()) {
     for (std::string& each : likenesses(*report.base)) result.diagnosis.push_back(std::move(each));

@@ -31,7 +31,7 @@ class CaseEvaluator : public Evaluator {
   CaseEvaluator(const Tables& tables, std::vector<const Property*> properties,
                 const Generator* generator, FailureStore* store);
 
-  void start() override;
+  void start(const WorkerLimits& limits) override;
   double prepare(const Item& item) override;
   CaseResult evaluate(const Item& item) override;
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "harness/check/extents.h"
 #include "harness/model/element.h"
 #include "harness/model/require.h"
 
@@ -19,7 +20,8 @@ namespace {
 constexpr int kSize = 100;              // RapidCheck's size; above it draws are undefined
 constexpr std::uint64_t kStretch = 64;  // cases in a row that share their swarm
 constexpr std::uint64_t kAttempts = 16;
-constexpr std::uint64_t kPairTurn = 4;  // every so many cases it is a pair's turn
+constexpr std::uint64_t kPairTurn = 4;   // every so many cases it is a pair's turn
+constexpr std::uint64_t kLongTurn = 32;  // one in so many cases is long somewhere
 
 using IndexGen = rc::Gen<Index>;
 
@@ -120,45 +122,6 @@ void fit_mask(MaskChoice& choice, const Problem& problem) {
   }
 }
 
-// Equal extents hide transposed indices, so the later of two equal ones moves on.
-void make_distinct(Case& value, const Domain& domain) {
-  std::vector<Index> used;
-  for (const FieldDomain& each : domain.fields) {
-    const Field& field = *each.field;
-    if (each.is_choice || field.placement || field.key == "mask" || !is_used(field, value))
-      continue;
-    Index extent = field.get(value, domain.vocabulary);
-    if (extent <= 1) continue;
-    const auto taken = [&] { return std::find(used.begin(), used.end(), extent) != used.end(); };
-    for (Index tries = each.maximum; taken() && tries > 0; --tries) {
-      extent = extent < each.maximum ? extent + 1 : 2;
-    }
-    used.push_back(extent);
-    field.set(value, extent, domain.vocabulary);
-  }
-}
-
-// Halves the longest extent until the arithmetic is little: most faults show in a small problem,
-// and ten of those cost as much as one large one.
-void make_little(Case& value, const Domain& domain) {
-  constexpr double kLittle = 4096;
-  while (value.problem.op->work(value.problem) > kLittle) {
-    const FieldDomain* longest = nullptr;
-    Index most = 2;
-    for (const FieldDomain& each : domain.fields) {
-      const Field& field = *each.field;
-      if (each.is_choice || field.placement || field.key == "mask" || !is_used(field, value))
-        continue;
-      const Index extent = field.get(value, domain.vocabulary);
-      if (extent <= most || extent / 2 < each.minimum) continue;
-      most = extent;
-      longest = &each;
-    }
-    if (longest == nullptr) return;
-    longest->field->set(value, most / 2, domain.vocabulary);
-  }
-}
-
 // Shortens the longest axis until the mesh has at most the domain's number of ranks.
 void limit_ranks(Case& value, const Domain& domain) {
   auto& axes = value.placement.mesh.axes;
@@ -226,6 +189,7 @@ Case Generator::attempt(std::uint64_t index, std::uint64_t attempt) const {
   value.placement.schedule = random() >> 32;
   const bool distinct = random() % 8 != 0;
   const bool is_little = !domain_.medium && random() % 4 != 0;
+  const bool is_long = !domain_.medium && random() % kLongTurn == 0;
   const std::uint64_t stretch = mix(mix(seed_ + 1) + index / kStretch);
   for (std::size_t i = 0; i < domain_.fields.size(); ++i) {
     const FieldDomain& each = domain_.fields[i];
@@ -238,7 +202,13 @@ Case Generator::attempt(std::uint64_t index, std::uint64_t attempt) const {
     set_dimension(value, pair->first, pair->first_value, domain_, random());
     set_dimension(value, pair->second, pair->second_value, domain_, random());
   }
-  if (is_little) make_little(value, domain_);
+  // Most faults show in a small problem, and ten of those cost as much as one large one.
+  constexpr double kLittle = 4096;
+  if (is_long) {
+    make_long(value, domain_, random);
+  } else if (is_little) {
+    make_little(value, domain_, kLittle);
+  }
   if (distinct) make_distinct(value, domain_);
   const MaskChoice mask = value.problem.mask;
   repair(value.placement, subject.axes, subject.uses_layout);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "harness/check/toy_tables_test.h"
@@ -88,8 +89,32 @@ TEST(Generate, InterestingLengthsAppear) {
   for (Index length : {0, 1, 2, 7, 8, 9, 15, 16, 17, 23, 31, 33, 63, 64}) {
     EXPECT_TRUE(lengths.contains(length)) << length;
   }
-  EXPECT_LT(total / 4000, 16);
-  EXPECT_LE(*lengths.rbegin(), 64);
+  EXPECT_LT(total / 4000, 32);
+}
+
+// One extent at a time goes far beyond the others, so that thresholds inside kernels are passed.
+TEST(Generate, NowAndThenOneExtentIsLong) {
+  const Tables tables = real_tables();
+  const Domain domain = make_domain({}, tables);
+  const Generator generator(domain, 8);
+  std::map<std::string_view, Index> longest;
+  constexpr std::uint64_t kCases = 20000;
+  int heavy = 0;
+  for (std::uint64_t i = 0; i < kCases; ++i) {
+    const Case value = generator.draw(i);
+    ASSERT_EQ(broken_rule(value), "") << to_text(value);
+    for (const FieldDomain& each : domain.fields) {
+      if (each.field->longest == 0 || !is_used(*each.field, value)) continue;
+      Index& most = longest[each.field->name];
+      most = std::max(most, each.field->get(value, domain.vocabulary));
+    }
+    heavy += value.problem.op->work(value.problem) > 1 << 18;
+  }
+  for (const FieldDomain& each : domain.fields) {
+    if (each.field->longest == 0) continue;
+    EXPECT_GE(longest[each.field->name], each.field->longest / 2) << each.field->name;
+  }
+  EXPECT_LT(heavy, static_cast<int>(kCases / 1000));
 }
 
 TEST(Generate, ExtentsAreMostlyDistinct) {

@@ -141,7 +141,7 @@ class Judge::Runs {
   }
 
   const Run* add(const Case& value) {
-    others_.push_back(make(value, {.keep_shards = false, .keep_trace = false}));
+    others_.push_back(make(value, {.keep_trace = false, .looks_at_signals = false}));
     return others_.back().get();
   }
 
@@ -151,7 +151,8 @@ class Judge::Runs {
   std::vector<std::shared_ptr<const Run>> others_;
 };
 
-Judge::Judge(const Tables& tables) : tables_(tables) {}
+Judge::Judge(const Tables& tables, double case_seconds)
+    : tables_(tables), case_seconds_(case_seconds) {}
 
 Judge::~Judge() = default;
 
@@ -191,6 +192,7 @@ World& Judge::world(std::string_view name) {
     }
     auto made = entry.make(tables_.devices);
     made->limit_ranks(tables_.most_ranks);
+    if (case_seconds_ > 0) made->limit_run(case_seconds_ / 2);
     return *worlds_.emplace(name, std::move(made)).first->second;
   }
   throw Error("unknown world '" + std::string(name) + "'");

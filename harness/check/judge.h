@@ -47,7 +47,9 @@ VerdictKind overall(const std::vector<Judgement>& judgements);
 
 class Judge {
  public:
-  explicit Judge(const Tables& tables);
+  // Worlds that can end a run do so before a case has taken `case_seconds`, the least time that it
+  // may take, so that they can say which rank hangs; 0: when they think fit.
+  explicit Judge(const Tables& tables, double case_seconds = 0);
   ~Judge();
 
   // `properties` empty: all in the table. A case of a world of processes is judged in the simulated
@@ -64,6 +66,7 @@ class Judge {
   World& world(std::string_view name);
 
   const Tables& tables_;
+  double case_seconds_;
   std::map<std::string, std::unique_ptr<World>, std::less<>> worlds_;
 };
 

@@ -176,7 +176,7 @@ void run_worker(Evaluator& evaluator, const WorkerLimits& limits, WorkerSlot& sl
   keep_whereabouts(&slot.where);
   std::string failed_start;
   try {
-    evaluator.start();
+    evaluator.start(limits);
   } catch (const std::exception& error) {
     failed_start = error.what();
   }

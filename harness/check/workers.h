@@ -23,24 +23,24 @@ struct Item {
   std::string golden_path{};  // store the first failure as a golden here
 };
 
+struct WorkerLimits {
+  double case_seconds = 10;        // least time that a case may take; more for large ones
+  std::uint64_t memory_bytes = 0;  // of address space, on top of what the driver uses; 0: no limit
+};
+
 // What a worker does. Made in the driver, used only in workers.
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
 
   // Called once in every new worker, before anything else.
-  virtual void start() = 0;
+  virtual void start(const WorkerLimits& limits) = 0;
 
   // Builds the item's case without running anything. Its work in multiply-adds, roughly.
   virtual double prepare(const Item& item) = 0;
 
   // Runs and judges the prepared case.
   virtual CaseResult evaluate(const Item& item) = 0;
-};
-
-struct WorkerLimits {
-  double case_seconds = 10;        // least time that a case may take; more for large ones
-  std::uint64_t memory_bytes = 0;  // of address space, on top of what the driver uses; 0: no limit
 };
 
 struct Finished {

@@ -84,7 +84,7 @@ TEST(Workers, WhatASubjectPrintsGoesNowhere) {
 
 TEST(Workers, TheLastWordsOfACrashAreKept) {
   class Talker : public Evaluator {
-    void start() override {}
+    void start(const WorkerLimits&) override {}
     double prepare(const Item&) override { return 1; }
     CaseResult evaluate(const Item&) override {
       require(false, "two is not three");
@@ -102,7 +102,7 @@ TEST(Workers, TheLastWordsOfACrashAreKept) {
 
 TEST(Workers, AFailureToStartIsTroubleAndNoVerdict) {
   class Broken : public Evaluator {
-    void start() override { throw Error("no device"); }
+    void start(const WorkerLimits&) override { throw Error("no device"); }
     double prepare(const Item&) override { return 1; }
     CaseResult evaluate(const Item&) override { return {}; }
   };

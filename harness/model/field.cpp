@@ -31,7 +31,7 @@ auto at(const Range& range, Index index) {
   return range[static_cast<std::size_t>(std::clamp<Index>(index, 0, last))];
 }
 
-template <Index Problem::*kMember, Index kSmall, Index kMedium>
+template <Index Problem::*kMember, Index kSmall, Index kMedium, Index kLong = 0>
 Field number(std::string_view name, std::string_view key, Index minimum, Index simplest) {
   return {.name = name,
           .key = key,
@@ -39,7 +39,8 @@ Field number(std::string_view name, std::string_view key, Index minimum, Index s
           .set = [](Case& c, Index to, const Vocabulary&) { c.problem.*kMember = to; },
           .minimum = minimum,
           .simplest = simplest,
-          .largest = [](bool medium, const Vocabulary&) { return medium ? kMedium : kSmall; }};
+          .largest = [](bool medium, const Vocabulary&) { return medium ? kMedium : kSmall; },
+          .longest = kLong};
 }
 
 template <auto kMember, std::span<const std::string_view> (*kNames)()>
@@ -204,17 +205,17 @@ std::span<const Field> all_fields() {
       layout_field(),
       views_field(),
       stored_field(),
-      number<&Problem::batch, 3, 2>("batch", "batch", 0, 1),
-      number<&Problem::heads, 8, 8>("heads", "heads", 1, 1),
-      number<&Problem::kv_heads, 8, 8>("kv_heads", "heads", 1, 1),
-      number<&Problem::q, 64, 2048>("q", "q", 0, 1),
-      number<&Problem::kv, 64, 2048>("kv", "kv", 0, 1),
-      number<&Problem::tokens, 64, 2048>("tokens", "tokens", 0, 1),
-      number<&Problem::features, 48, 1024>("features", "features", 0, 1),
-      number<&Problem::hidden, 64, 2048>("hidden", "hidden", 0, 1),
-      number<&Problem::outputs, 48, 1024>("outputs", "outputs", 0, 1),
-      number<&Problem::dim, 32, 128>("dim", "dim", 1, 1),
-      number<&Problem::dim_v, 32, 128>("dim_v", "dim", 1, 1),
+      number<&Problem::batch, 3, 2, 17>("batch", "batch", 0, 1),
+      number<&Problem::heads, 8, 8, 65>("heads", "heads", 1, 1),
+      number<&Problem::kv_heads, 8, 8, 33>("kv_heads", "heads", 1, 1),
+      number<&Problem::q, 64, 2048, 2049>("q", "q", 0, 1),
+      number<&Problem::kv, 64, 2048, 2049>("kv", "kv", 0, 1),
+      number<&Problem::tokens, 64, 2048, 2049>("tokens", "tokens", 0, 1),
+      number<&Problem::features, 48, 1024, 1025>("features", "features", 0, 1),
+      number<&Problem::hidden, 64, 2048, 2049>("hidden", "hidden", 0, 1),
+      number<&Problem::outputs, 48, 1024, 1025>("outputs", "outputs", 0, 1),
+      number<&Problem::dim, 32, 128, 257>("dim", "dim", 1, 1),
+      number<&Problem::dim_v, 32, 128, 257>("dim_v", "dim", 1, 1),
       mask_field(),
       mask_parameter<&MaskChoice::a>("mask.a"),
       mask_parameter<&MaskChoice::b>("mask.b"),
@@ -231,14 +232,14 @@ std::span<const Field> all_fields() {
       listed<&Problem::epsilon, kEpsilons>("epsilon"),
       yes<&Problem::gated>("gated"),
       yes<&Problem::tied>("tied"),
-      number<&Problem::micro_batches, 4, 4>("micro_batches", "micro_batches", 1, 1),
+      number<&Problem::micro_batches, 4, 4, 9>("micro_batches", "micro_batches", 1, 1),
       listed<&Problem::max_norm, kMaxNorms>("max_norm"),
       choice<&Problem::collective, names_of_collective>("collective"),
       number<&Problem::parts, 16, 16>("parts", "parts", 1, 1),
-      number<&Problem::count, 64, 65536>("count", "count", 0, 1),
+      number<&Problem::count, 64, 65536, 65537>("count", "count", 0, 1),
       number<&Problem::root, 15, 15>("root", "root", 0, 0),
-      number<&Problem::vocab, 64, 2048>("vocab", "vocab", 1, 1),
-      number<&Problem::padding, 12, 100>("padding", "padding", 0, 0),
+      number<&Problem::vocab, 64, 2048, 65537>("vocab", "vocab", 1, 1),
+      number<&Problem::padding, 12, 100, 129>("padding", "padding", 0, 0),
       listed<&Problem::smoothing, kSmoothings>("smoothing"),
       listed<&Problem::ignored, kIgnored>("ignored"),
       listed<&Problem::dtype, kDtypesBySimplicity>("dtype"),

@@ -24,6 +24,9 @@ struct Field {
 
   // The largest value worth drawing, for small and for medium problems.
   Index (*largest)(bool medium, const Vocabulary& vocabulary);
+
+  // The largest value worth drawing where everything else is small; 0: it never stands out.
+  Index longest = 0;
 };
 
 // Every field but the two seeds, parents before the fields that depend on them.

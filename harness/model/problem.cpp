@@ -15,9 +15,9 @@ constexpr std::array<std::string_view, 4> kActivations{"relu", "gelu", "gelu_tan
 constexpr std::array<std::string_view, 2> kNorms{"rms", "layer"};
 constexpr std::array<std::string_view, 6> kCollectives{"all_reduce", "all_gather", "reduce_scatter",
                                                        "all_to_all", "broadcast",  "ring_shift"};
-constexpr std::array<std::string_view, 10> kRecipes{
-    "normal", "heavy_tailed", "peaked",        "ramped",  "cancellation",
-    "tiny",   "huge",         "constant_rows", "integer", "coordinates"};
+constexpr std::array<std::string_view, 11> kRecipes{
+    "normal", "heavy_tailed",  "peaked",  "ramped",      "cancellation", "tiny",
+    "huge",   "constant_rows", "integer", "coordinates", "sunken"};
 
 double as_accumulator(const Problem& problem, double value) {
   return round_to(accumulator_of(problem.dtype), value);

@@ -39,6 +39,7 @@ enum class DataRecipe {
   kConstantRows,  // every row of a tensor is one value
   kInteger,       // small integers: sums are exact in any order
   kCoordinates,   // every element distinct, a function of its position
+  kSunken,        // all logits near -20000, below what stands for minus infinity in some masks
 };
 // A deliberate change of the inputs, made by metamorphic properties.
 enum class Edit {

@@ -100,6 +100,8 @@ double Recipe::operator()(Index position) const {
       return integer(position);
     case DataRecipe::kCoordinates:
       return spec_.role == Role::kUpstream ? n : coordinate(position);
+    case DataRecipe::kSunken:
+      return sunken(n, position);
   }
   return n;
 }
@@ -129,6 +131,13 @@ double Recipe::ramped(double n, Index position) const {
   if (!makes_scores() || position % row_length_ != 0) return n;
   if (spec_.role == Role::kQuery) return 4 * std::sqrt(static_cast<double>(row_length_));
   return 24 * (2 * at - 1);
+}
+
+// Component 0 of q and k takes every logit down alike.
+double Recipe::sunken(double n, Index position) const {
+  if (spec_.token_dimension < 0 || position % row_length_ != 0) return n;
+  if (spec_.role == Role::kQuery) return 4 * std::sqrt(static_cast<double>(row_length_));
+  return spec_.role == Role::kKey ? n - 5000 : n;
 }
 
 double Recipe::cancelling(double n) const {

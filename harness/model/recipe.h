@@ -34,6 +34,7 @@ class Recipe {
   double heavy_tailed(double n, Index position) const;
   double peaked(double n) const;
   double ramped(double n, Index position) const;
+  double sunken(double n, Index position) const;
   double cancelling(double n) const;
   double tiny(double n, Index position) const;
   double huge(double n) const;

@@ -118,6 +118,18 @@ TEST(Recipe, RampedKeysGrowWithTheirPosition) {
   EXPECT_LT(keys[0] * queries[0], -90);  // the first logits alone make lse very negative
 }
 
+TEST(Recipe, SunkenLogitsAreBelowTenThousandAndNearEachOther) {
+  const Problem problem = problem_of(DataRecipe::kSunken, DType::kF16);
+  const auto keys = whole_tensor(problem, spec_of(Role::kKey, DType::kF16));
+  const auto queries = whole_tensor(problem, spec_of(Role::kQuery, DType::kF16));
+  for (Index token = 0; token < 11; ++token) {
+    const auto at = index_of(token * 3 * 8);
+    const double logit = queries[0] * keys[at] / std::sqrt(8);
+    EXPECT_LT(logit, -19900);
+    EXPECT_GT(logit, -20100);
+  }
+}
+
 TEST(Recipe, TinyHoldsSubnormalsAndHugeStaysBelowInfinity) {
   for (DType dtype : {DType::kF32, DType::kTf32, DType::kBf16, DType::kF16}) {
     const auto tiny = whole_tensor(problem_of(DataRecipe::kTiny, dtype, 0),

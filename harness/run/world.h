@@ -79,7 +79,8 @@ struct Outcome {
 struct RunOptions {
   bool keep_shards = false;
   bool keep_trace = true;  // false: Outcome::trace stays empty (thousands of ranks make millions)
-  VirtualTime time = {};   // of the simulated world
+  bool looks_at_signals = true;  // whether a run that changes their handlers is told of
+  VirtualTime time = {};         // of the simulated world
 };
 
 class World {
@@ -91,6 +92,9 @@ class World {
 
   // Runs nothing with more ranks than this; called before anything else. 0: as many as a case has.
   virtual void limit_ranks(int) {}
+
+  // The least time that a run may take before the world ends it, where the world ends runs.
+  virtual void limit_run(double /*seconds*/) {}
 
   virtual Outcome run(const Case& value, const Subject& subject, const RunOptions& options) = 0;
 };

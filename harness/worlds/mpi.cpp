@@ -24,11 +24,11 @@ constexpr int kOutsideDeaths = 3;  // in a row, until the case takes the blame
 
 class MpiWorld final : public World {
  public:
-  explicit MpiWorld(MpiOptions options)
-      : options_(std::move(options)), limit_(options_.run_seconds) {}
+  explicit MpiWorld(MpiOptions options) : options_(std::move(options)) {}
 
   std::string unsupported(int ranks) const override;
   void limit_ranks(int ranks) override { most_ranks_ = ranks; }
+  void limit_run(double seconds) override { limit_ = TimeLimit(seconds); }
   Outcome run(const Case& value, const Subject& subject, const RunOptions& options) override;
 
  private:
@@ -38,7 +38,7 @@ class MpiWorld final : public World {
   bool gather(const std::vector<RankRecord>& records, const RunOptions& options, Outcome& outcome);
 
   MpiOptions options_;
-  TimeLimit limit_;
+  TimeLimit limit_{5};
   int most_ranks_ = 0;
   std::optional<MpiFleet> fleet_;
   std::vector<TensorSpec> specs_;

@@ -12,8 +12,7 @@
 namespace shardproof {
 
 struct MpiOptions {
-  MpiCommand command;      // its number of ranks: the fewest that are started
-  double run_seconds = 5;  // least time that a run may take; more for large cases
+  MpiCommand command;  // its number of ranks: the fewest that are started
 };
 
 // As the environment says: SHARDPROOF_MPIRUN, words, is what starts ranks on other hosts, too, and

@@ -28,7 +28,7 @@ class SimWorld final : public World {
   Outcome collect(int ranks, const RunOptions& options);
 
   ProcessState process_;        // before any case
-  bool looks_closely_ = false;  // at the signals: in runs that are no variants of another
+  bool looks_at_signals_ = false;
   RankDevices devices_;
   SimRun run_;
   Messages messages_{run_};
@@ -51,8 +51,8 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
   run_.message.clear();
   run_.findings.clear();
   inputs_.prepare(value.problem);
-  looks_closely_ = options.keep_trace;
-  process_.restore(looks_closely_);
+  looks_at_signals_ = options.looks_at_signals;
+  process_.restore(looks_at_signals_);
   if (place_tensors(value, subject)) {
     run_.scheduler.run(
         ranks, value.placement.schedule,
@@ -61,7 +61,7 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
           run_.ending = Ending::kDeadlocked;
           run_.message = wait_for_graph(run_, ranks);
         });
-    process_.restore(looks_closely_);  // what a rank changed that did not come to its end
+    process_.restore(looks_at_signals_);  // what a rank changed that did not come to its end
   }
   Outcome outcome = collect(ranks, options);
   if (value.placement.views != Views::kDense) {
@@ -143,7 +143,7 @@ void SimWorld::run_rank(SimRank& rank, const Subject& subject) {
     rank.log.phase = Phase::kBackward;
     if (subject.backward != nullptr) subject.backward(rank);
     rank.settle();
-    const std::string changed = process_.restore(looks_closely_);
+    const std::string changed = process_.restore(looks_at_signals_);
     if (!changed.empty()) threw(changed);
   } catch (const Scheduler::Unwind&) {
     process_.restore(false);  // a fiber would keep it for another case

@@ -18,8 +18,9 @@ std::unique_ptr<World> make_test_mpi(int ranks, double run_seconds) {
   MpiOptions options = mpi_options();
   options.command.ranks = ranks;
   options.command.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "rank"};
-  options.run_seconds = run_seconds;
-  return make_mpi(options);
+  auto world = make_mpi(options);
+  world->limit_run(run_seconds);
+  return world;
 }
 
 Outcome run_test(World& world, const Case& value, const RunOptions& options) {
