@@ -19,6 +19,7 @@ struct Tables {
   std::vector<const Property*> properties;
   std::vector<WorldEntry> worlds;
   std::vector<DeviceEntry> devices;
+  std::vector<const Subject*> plugged{};  // of the subjects, those of plugins
   int most_ranks = 0;  // of a world of processes; 0: as many as a case has
 
   Vocabulary vocabulary() const;
