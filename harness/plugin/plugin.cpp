@@ -77,6 +77,23 @@ std::string refusal_text(const PluginLibrary& library, std::size_t index, std::s
                      name == nullptr ? "?" : name, why);
 }
 
+std::string broken_contract(const shardproof_subject& described, const Case& value) {
+  Contract defaults;
+  defaults.precision = default_precision(value.problem);
+  Contract contract;
+  try {
+    contract = promised(described, value, defaults);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  const bool has_backward = described.sharded_forward != nullptr ||
+                            described.attention_backward != nullptr ||
+                            described.mlp_backward != nullptr;
+  const std::string tighter = tighter_promise(contract.precision, defaults.precision);
+  if (has_backward || tighter.empty()) return {};
+  return "without a backward pass its contract must not promise more than the default: " + tighter;
+}
+
 }  // namespace
 
 Plugin::Plugin(const std::filesystem::path& path, const KnownNames& known, bool is_known) {
@@ -118,30 +135,21 @@ void Plugin::check_entries(const KnownNames& known) const {
   }
 }
 
-// The contract of a small problem of every dtype.
+// The contracts of a small problem of every dtype.
 void Plugin::check_contracts(const KnownNames& known) const {
   for (std::size_t i = 0; i < library_->table().subject_count; ++i) {
     const shardproof_subject& described = library_->table().subjects[i];
-    const bool has_backward = described.sharded_forward != nullptr ||
-                              described.attention_backward != nullptr ||
-                              described.mlp_backward != nullptr;
+    Case value;
+    for (const Operator* each : known.operators) {
+      if (each->name == described.op) value.problem.op = each;
+    }
+    value.problem.mask.mask = known.masks.front();
     for (DType type : all_dtypes()) {
-      Case value;
-      for (const Operator* each : known.operators) {
-        if (each->name == described.op) value.problem.op = each;
-      }
-      value.problem.mask.mask = known.masks.front();
       value.problem.dtype = type;
       repair(value.problem);
       remove_features(described, value);
-      Contract defaults;
-      defaults.precision = default_precision(value.problem);
-      const Contract contract = promised(described, value, defaults);
-      const std::string tighter = tighter_promise(contract.precision, defaults.precision);
-      if (has_backward || tighter.empty()) continue;
-      throw Error(refusal_text(*library_, i,
-                               "without a backward pass its contract must not promise more than "
-                               "the default: " + tighter));
+      const std::string why = broken_contract(described, value);
+      if (!why.empty()) throw Error(refusal_text(*library_, i, why));
     }
   }
 }

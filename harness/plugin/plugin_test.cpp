@@ -14,6 +14,8 @@ struct Honest {
   int cases = 0;
 };
 
+void PrintTo(const Honest& honest, std::ostream* out) { *out << honest.plugin; }
+
 class HonestPlugin : public Program, public testing::WithParamInterface<Honest> {};
 
 TEST_P(HonestPlugin, HoldsAndIsJudged) {
@@ -32,19 +34,21 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Honest{"attention", "", 1500}, Honest{"tiny", "", 900}, Honest{"mlp", "", 900},
                     Honest{"cheats", "honest,honest@ring,honest@heads", 300},
                     Honest{"cheats", "honest_collectives", 600}),
-    [](const auto& info) { return info.param.plugin + std::to_string(info.index); });
+    [](const auto& each) { return each.param.plugin + std::to_string(each.index); });
 
 struct Cheat {
   std::string subject;
   std::string says;  // what the campaign finds, among other things
-  std::string flags{};
+  std::string flags = "--cases=60";
 };
+
+void PrintTo(const Cheat& cheat, std::ostream* out) { *out << cheat.subject; }
 
 class CheatingPlugin : public Program, public testing::WithParamInterface<Cheat> {};
 
 TEST_P(CheatingPlugin, IsFound) {
   const Cheat& cheat = GetParam();
-  const Ran ran = run("fuzz --seed=2 --jobs=1 --cases=60 --subject=" + cheat.subject +
+  const Ran ran = run("fuzz --seed=2 --jobs=1 --subject=" + cheat.subject +
                       " --plugin=" + plugin("cheats") + " " + cheat.flags);
   EXPECT_EQ(ran.exit_code, 1) << ran.output;
   EXPECT_TRUE(ran.says(cheat.says)) << ran.output;
@@ -55,18 +59,19 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Cheat{"ghost", "every_output_written"}, Cheat{"ghost@ring", "matches_reference"},
         Cheat{"zeros", "matches_reference"}, Cheat{"zeros@heads", "matches_reference"},
-        Cheat{"last_answer", "matches_reference"}, Cheat{"late", "matches_reference"},
+        Cheat{"last_answer", "uniform_attention"}, Cheat{"late", "matches_reference"},
         Cheat{"late@ring", "matches_reference"}, Cheat{"outside", "nothing_out_of_bounds"},
         Cheat{"inputs", "inputs_untouched"}, Cheat{"known_shapes", "matches_reference"},
         Cheat{"now_and_then@ring", "matches_reference"},
         Cheat{"complains", "attention_forward: no such kernel image"},
         Cheat{"segfault", "crashed"}, Cheat{"segfault@ring", "crashed"},
         Cheat{"leaves", "crashed"}, Cheat{"hangs", "timed out", "--case-timeout=300ms --cases=1"},
-        Cheat{"alone", "matches_reference"}, Cheat{"neighbours_memory", "matches_reference"},
-        Cheat{"never_waits", "buffers_respected"}, Cheat{"deadlock", "deadlock"},
+        Cheat{"alone", "matches_reference", "--cases=300"},
+        Cheat{"neighbours_memory", "matches_reference", "--cases=300"},
+        Cheat{"never_waits", "every_output_written"}, Cheat{"deadlock", "deadlock"},
         Cheat{"asks_for_nonsense", "queries"}, Cheat{"late_collectives", "output"}),
-    [](const auto& info) {
-      std::string name = info.param.subject;
+    [](const auto& tested) {
+      std::string name = tested.param.subject;
       for (char& each : name) each = each == '@' ? '_' : each;
       return name;
     });
@@ -169,10 +174,13 @@ TEST_F(PluginFiles, WithNonsenseForAContractAreRefused) {
 TEST_F(PluginFiles, AreListedCheckedReplayedAndHunted) {
   const std::string library = " --plugin=" + plugin("attention");
   EXPECT_TRUE(run("list subjects" + library).says("plain_attention@ring"));
-  const std::string problem = "'attention q=5 kv=5 dim=4 dtype=f32 | ";
-  EXPECT_EQ(run("check " + problem + "plain_attention@ring mesh=cp:2'" + library).exit_code, 0);
-  EXPECT_EQ(run("check " + problem + "attention_in_base_2'" + library).exit_code, 1);
-  EXPECT_EQ(run("check " + problem + "plain_attention'").exit_code, 2) << "nobody knows it";
+  const auto check = [&](const std::string& subject) {
+    return run("check 'attention batch=1 heads=2/1 q=5 kv=5 dim=4 mask=causal dtype=f32 "
+               "data=normal seed=1 | " + subject + " world=sim device=cpu mesh=cp:1'" + library);
+  };
+  EXPECT_EQ(check("plain_attention@ring").exit_code, 0);
+  EXPECT_EQ(check("attention_in_base_2").exit_code, 1);
+  EXPECT_EQ(check("another").exit_code, 2);
   const std::string only = " --only=attention_in_base_2,attention_in_base_2@ring";
   const Ran hunted = run("mutants --goldens-out=found --jobs=1" + only + library);
   EXPECT_EQ(hunted.exit_code, 0) << hunted.output;

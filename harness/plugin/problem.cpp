@@ -112,7 +112,7 @@ Contract promised(const shardproof_subject& subject, const Case& value, Contract
     const shardproof_problem problem = problem_of(value);
     subject.contract(&problem, &promise);
     if (const std::string why = broken_promise(promise); !why.empty()) {
-      throw Error(fmt::format("{}: the contract's {}", subject.name, why));
+      throw Error(fmt::format("the contract of {}: {}", subject.name, why));
     }
   }
   Precision& precision = defaults.precision;
