@@ -14,6 +14,8 @@ BlockMask block_mask(const Problem& problem, const std::vector<Chunk>& queries,
   BlockMask mask{{}, positions_of(queries), positions_of(keys), false, true};
   const MaskArguments arguments = mask_arguments(problem);
   const auto predicate = problem.mask.mask->visible;
+  mask.visible.reserve(static_cast<std::size_t>(problem.batch) * mask.query_positions.size() *
+                       mask.key_positions.size());
   for (Index batch = 0; batch < problem.batch; ++batch) {
     for (Index query : mask.query_positions) {
       for (Index key : mask.key_positions) {
@@ -97,7 +99,7 @@ AttentionKernel::Block AttentionKernel::forward(const QueryBlock& queries, const
 
 void AttentionKernel::backward(const QueryBlock& queries, const KeyBlock& keys,
                                const BlockMask& mask, const View& out, const Upstream& upstream,
-                               const AttentionGradients& gradients) const {
+                               const AttentionGradients& gradients, bool is_all) const {
   const DType type = accumulator_of(rank_.problem().dtype);
   const Tensor bias = bias_of_block(queries, keys);
   for (const HeadGroup& group : regular_groups(queries.heads)) {
@@ -121,10 +123,14 @@ void AttentionKernel::backward(const QueryBlock& queries, const KeyBlock& keys,
       call.block.dbias = call.lend(dbias);
     }
     expect_success(subject_.attention_backward(&call.block), "attention_backward");
-    rank_.device().add(dq, dq_sum);
-    rank_.device().add(dk, dk_sum);
-    rank_.device().add(dv, dv_sum);
-    if (dbias) add_bias_gradient(queries, keys, group, dbias, gradients);
+    const auto put = [&](const View& share, const View& sum) {
+      is_all ? rank_.device().copy(share, sum) : rank_.device().add(share, sum);
+    };
+    put(dq, dq_sum);
+    put(dk, dk_sum);
+    put(dv, dv_sum);
+    if (dbias && is_all) rank_.device().copy(dbias, call.of_queries(gradients.dbias, 0));
+    if (dbias && !is_all) add_bias_gradient(queries, keys, group, dbias, gradients.dbias);
   }
 }
 
@@ -175,13 +181,13 @@ Tensor AttentionKernel::bias_of_block(const QueryBlock& queries, const KeyBlock&
 
 void AttentionKernel::add_bias_gradient(const QueryBlock& queries, const KeyBlock& keys,
                                         const HeadGroup& group, const View& share,
-                                        const AttentionGradients& gradients) const {
+                                        const View& sum) const {
   for (Index h = 0; h < group.query.count; ++h) {
     for (const Chunk& from : queries.chunks) {
       const View rows = share.select(0, h).slice(0, from.first, from.count);
       for (const Chunk& to : keys.chunks) {
         rank_.device().add(rows.slice(1, to.first, to.count),
-                           bias_of(gradients.dbias, group.query.first + h, from, to));
+                           bias_of(sum, group.query.first + h, from, to));
       }
     }
   }

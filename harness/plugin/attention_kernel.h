@@ -11,7 +11,8 @@
 
 namespace shardproof {
 
-// Which pairs of a block are visible, a byte each, [batch, queries, keys], and where its tokens lie.
+// Which pairs of a block are visible, a byte each, [batch, queries, keys], and where its tokens
+// lie.
 struct BlockMask {
   std::vector<std::uint8_t> visible;
   std::vector<Index> query_positions;
@@ -35,10 +36,11 @@ class AttentionKernel {
   Block forward(const QueryBlock& queries, const KeyBlock& keys, const BlockMask& mask,
                 DType out_type) const;
 
-  // Adds the block's share to the gradients. `out`, of all blocks, is as the rank returned it.
+  // Adds the block's share to the gradients, or stores it where it is all there is. `out`, of all
+  // blocks, is as the rank returned it.
   void backward(const QueryBlock& queries, const KeyBlock& keys, const BlockMask& mask,
-                const View& out, const Upstream& upstream,
-                const AttentionGradients& gradients) const;
+                const View& out, const Upstream& upstream, const AttentionGradients& gradients,
+                bool is_all) const;
 
  private:
   // Local heads that read local key/value heads by the rule of shardproof_attention.
@@ -51,7 +53,7 @@ class AttentionKernel {
   class Call;
   Tensor bias_of_block(const QueryBlock& queries, const KeyBlock& keys) const;
   void add_bias_gradient(const QueryBlock& queries, const KeyBlock& keys, const HeadGroup& group,
-                         const View& share, const AttentionGradients& gradients) const;
+                         const View& share, const View& sum) const;
 
   Rank& rank_;
   const shardproof_subject& subject_;

@@ -1,5 +1,6 @@
 // Attention with the kernel of a plugin: by itself, as the block of a ring whose blocks are merged
 // by lse (Liu et al. 2023), and for the heads of one rank.
+#include <limits>
 #include <stdexcept>
 
 #include "harness/plugin/attention_kernel.h"
@@ -25,47 +26,79 @@ Contract contract_of(const PluginEntry& entry, const Case& value) {
   return contract;
 }
 
-// A kernel of one block is asked even where the mask hides all of it.
-bool is_asked(Rank& rank, const QueryBlock& queries, const KeyBlock& keys, const BlockMask& mask) {
-  if (queries.q.shape.elements() == 0 || keys.k.shape.elements() == 0) return false;
-  return mask.any || rank.size("cp") == 1;
+// The block of a rank that has all keys.
+struct OnlyBlock {
+  explicit OnlyBlock(Rank& rank)
+      : queries(own_queries(rank)),
+        keys{rank.get("k"), rank.get("v"), key_chunks(rank.running(), 1, 0)},
+        is_empty(queries.q.elements() == 0 || keys.k.elements() == 0) {
+    if (!is_empty) mask = block_mask(rank.problem(), queries.chunks, keys.chunks);
+  }
+
+  QueryBlock queries;
+  KeyBlock keys;
+  bool is_empty;
+  BlockMask mask;
+};
+
+void forward_of_one(const AttentionKernel& kernel, Rank& rank) {
+  const OnlyBlock only(rank);
+  if (only.is_empty) {
+    rank.device().fill(rank.get("out"), 0);
+    rank.device().fill(rank.get("lse"), -std::numeric_limits<double>::infinity());
+    return;
+  }
+  const auto block = kernel.forward(only.queries, only.keys, only.mask, rank.problem().dtype);
+  rank.device().copy(block.out, rank.get("out"));
+  rank.device().copy(block.lse, rank.get("lse"));
 }
 
 void forward(const PluginEntry& entry, Rank& rank) {
   const AttentionKernel kernel(rank, entry.on(rank));
-  const QueryBlock queries = own_queries(rank);
   const int steps = rank.size("cp");
-  const DType type = steps == 1 ? rank.problem().dtype
-                                : contract_of(entry, rank.running()).precision.block_out;
+  if (steps == 1) return forward_of_one(kernel, rank);
+  const QueryBlock queries = own_queries(rank);
+  const DType type = contract_of(entry, rank.running()).precision.block_out;
   MergedBlocks merged(rank, queries.q, rank.problem().dim_v);
   TravellingKeys keys(rank, rank.get("k"), rank.get("v"));
   for (int step = 0; step < steps; ++step) {
     keys.start_next();
     const BlockMask mask = block_mask(rank.problem(), queries.chunks, keys.here().chunks);
-    if (is_asked(rank, queries, keys.here(), mask)) {
-      const AttentionKernel::Block block = kernel.forward(queries, keys.here(), mask, type);
-      if (steps == 1) {
-        rank.device().copy(block.out, rank.get("out"));
-        rank.device().copy(block.lse, rank.get("lse"));
-        return;
-      }
-      merged.add(block);
+    if (mask.any && queries.heads.query.count > 0) {
+      merged.add(kernel.forward(queries, keys.here(), mask, type));
     }
     keys.finish_next();
   }
   merged.store(rank.get("out"), rank.get("lse"));
 }
 
+// A rank that is alone; everything is one block's.
+void backward_of_one(const AttentionKernel& kernel, Rank& rank) {
+  const OnlyBlock only(rank);
+  const bool is_biased = rank.problem().bias == ScoreBias::kDense;
+  const AttentionGradients gradients{rank.get("dq"), rank.get("dk"), rank.get("dv"),
+                                     is_biased ? rank.get("dbias") : View{}};
+  if (!only.is_empty) {
+    return kernel.backward(only.queries, only.keys, only.mask, rank.get("out"),
+                           local_upstream(rank), gradients, true);
+  }
+  for (const View& each : {gradients.dq, gradients.dk, gradients.dv, gradients.dbias}) {
+    if (each.data != nullptr) rank.device().fill(each, 0);
+  }
+}
+
 void backward(const PluginEntry& entry, Rank& rank) {
   const shardproof_subject& subject = entry.on(rank);
   const AttentionKernel kernel(rank, subject);
+  const bool is_plugged = subject.attention_backward != nullptr;
+  if (is_plugged && rank.mesh().ranks() == 1) return backward_of_one(kernel, rank);
   const QueryBlock queries = own_queries(rank);
   const auto store = [&](const TravellingGradients::Home& home) {
     sum_shared_heads(rank, queries.heads.kv, home.dk);
     sum_shared_heads(rank, queries.heads.kv, home.dv);
     store_key_gradients(rank, home.dk, home.dv);
   };
-  if (subject.attention_backward == nullptr) return store(ring_backward(rank, queries));
+  if (!is_plugged) return store(ring_backward(rank, queries));
   const Upstream upstream = local_upstream(rank);
   const QueryGradients gradients = start_query_gradients(rank, queries);
   TravellingKeys keys(rank, rank.get("k"), rank.get("v"));
@@ -75,9 +108,9 @@ void backward(const PluginEntry& entry, Rank& rank) {
     Tensor dk = make_zeros(rank, keys.here().k.shape);
     Tensor dv = make_zeros(rank, keys.here().v.shape);
     const BlockMask mask = block_mask(rank.problem(), queries.chunks, keys.here().chunks);
-    if (is_asked(rank, queries, keys.here(), mask)) {
-      kernel.backward(queries, keys.here(), mask, rank.get("out"), upstream,
-                      gradients.with(dk, dv));
+    if (mask.any && queries.heads.query.count > 0) {
+      kernel.backward(queries, keys.here(), mask, rank.get("out"), upstream, gradients.with(dk, dv),
+                      false);
     }
     key_gradients.add_and_send(std::move(dk), std::move(dv));
     keys.finish_next();

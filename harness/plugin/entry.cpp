@@ -22,9 +22,8 @@ std::string listed(const std::vector<std::string_view>& names) {
 std::string broken_name(const char* name) {
   if (name == nullptr || *name == '\0') return "has no name";
   const std::string_view text(name);
-  const bool is_word = std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_';
-  });
+  const bool is_word = std::all_of(
+      text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
   return is_word ? "" : fmt::format("the name '{}' is not of letters, digits and _", text);
 }
 
@@ -71,10 +70,9 @@ std::string broken_bits(const shardproof_subject& described) {
   }
   if ((described.places & ~possible) == 0) return {};
   return fmt::format("places is {:#x}; choices: {}", described.places,
-                     places == nullptr ? "0, since it is no kernel"
-                     : possible & SHARDPROOF_RING
-                         ? "SHARDPROOF_ALONE, _RING, _HEADS together"
-                         : "SHARDPROOF_ALONE, _COLUMN_ROW together");
+                     places == nullptr            ? "0, since it is no kernel"
+                     : possible & SHARDPROOF_RING ? "SHARDPROOF_ALONE, _RING, _HEADS together"
+                                                  : "SHARDPROOF_ALONE, _COLUMN_ROW together");
 }
 
 std::string broken_axes(const shardproof_subject& described) {

@@ -85,17 +85,16 @@ const char* start_send(shardproof_rank* rank, const char* axis, const DLTensor* 
   });
 }
 
-const char* start_receive(shardproof_rank* rank, const char* axis, const DLTensor* data,
-                          int source, int tag, int* request) {
+const char* start_receive(shardproof_rank* rank, const char* axis, const DLTensor* data, int source,
+                          int tag, int* request) {
   return along(rank, axis, [&](Communicator& group) {
     *request = RankSession::of(rank).add(group.start_receive(view_of(*data), source, tag));
   });
 }
 
 const char* wait(shardproof_rank* rank, const char* axis, int request) {
-  return along(rank, axis, [&](Communicator& group) {
-    group.wait(RankSession::of(rank).request(request));
-  });
+  return along(rank, axis,
+               [&](Communicator& group) { group.wait(RankSession::of(rank).request(request)); });
 }
 
 const char* all_reduce(shardproof_rank* rank, const char* axis, const DLTensor* data) {
@@ -150,10 +149,11 @@ const void* native(shardproof_rank* rank, const char* axis) {
 }  // namespace
 
 const shardproof_host& plugin_host() {
-  static const shardproof_host host{
-      coordinate, size,     tensor,     places,         is_visible,    alibi, make,
-      kept,       start_send, start_receive, wait,      all_reduce,    all_reduce_maximum,
-      all_gather, reduce_scatter, all_to_all, broadcast, barrier,      native};
+  static const shardproof_host host{coordinate,         size,          tensor,         places,
+                                    is_visible,         alibi,         make,           kept,
+                                    start_send,         start_receive, wait,           all_reduce,
+                                    all_reduce_maximum, all_gather,    reduce_scatter, all_to_all,
+                                    broadcast,          barrier,       native};
   return host;
 }
 

@@ -30,16 +30,19 @@ class Installed : public Program {
 };
 
 TEST_F(Installed, ExamplesBuildWithTheCMakePackageAndAreJudged) {
-  expect(0, SHARDPROOF_CMAKE " -S examples -B build -DCMAKE_PREFIX_PATH=$PWD/prefix -DCMAKE_CXX_"
-            "COMPILER=" SHARDPROOF_CXX " && " SHARDPROOF_CMAKE " --build build");
-  expect(0, "prefix/bin/shardproof fuzz --cases=200 --jobs=1 --plugin=build/libattention.so,"
-            "build/libmlp.so,build/libtiny.so");
+  expect(0, SHARDPROOF_CMAKE
+         " -S examples -B build -DCMAKE_PREFIX_PATH=$PWD/prefix -DCMAKE_CXX_"
+         "COMPILER=" SHARDPROOF_CXX " && " SHARDPROOF_CMAKE " --build build");
+  expect(0,
+         "prefix/bin/shardproof fuzz --cases=200 --jobs=1 --plugin=build/libattention.so,"
+         "build/libmlp.so,build/libtiny.so");
   const std::string faulty = " --subject=attention_in_base_2,attention_in_base_2@ring";
-  expect(1, "prefix/bin/shardproof fuzz --cases=20 --jobs=1 --plugin=build/libattention.so" +
-                faulty);
+  expect(1,
+         "prefix/bin/shardproof fuzz --cases=20 --jobs=1 --plugin=build/libattention.so" + faulty);
   if (!fs::exists(folder_ / "build/libmpi_ring.so")) GTEST_SKIP() << "MPI was not found";
-  expect(0, "prefix/bin/shardproof fuzz --world=mpi --ranks=3 --cases=60 --jobs=1 "
-            "--plugin=build/libmpi_ring.so");
+  expect(0,
+         "prefix/bin/shardproof fuzz --world=mpi --ranks=3 --cases=60 --jobs=1 "
+         "--plugin=build/libmpi_ring.so");
   expect(2, "prefix/bin/shardproof fuzz --cases=60 --jobs=1 --plugin=build/libmpi_ring.so");
 }
 

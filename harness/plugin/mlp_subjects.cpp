@@ -36,7 +36,8 @@ class Call {
   std::size_t used_ = 0;
 };
 
-// A block without a token, a feature, a hidden unit or an output is nothing to bother a kernel with.
+// A block without a token, a feature, a hidden unit or an output is nothing to bother a kernel
+// with.
 bool is_empty(Rank& rank) {
   return rank.get("x").elements() == 0 || rank.get("w1").elements() == 0 ||
          rank.get("w2").elements() == 0;

@@ -29,12 +29,14 @@ TEST_P(HonestPlugin, HoldsAndIsJudged) {
   EXPECT_LT(summary["refused"], honest.cases / 4) << ran.output;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, HonestPlugin,
-    testing::Values(Honest{"attention", "", 1500}, Honest{"tiny", "", 900}, Honest{"mlp", "", 900},
-                    Honest{"cheats", "honest,honest@ring,honest@heads", 300},
-                    Honest{"cheats", "honest_collectives", 600}),
-    [](const auto& each) { return each.param.plugin + std::to_string(each.index); });
+INSTANTIATE_TEST_SUITE_P(All, HonestPlugin,
+                         testing::Values(Honest{"attention", "", 1500}, Honest{"tiny", "", 900},
+                                         Honest{"mlp", "", 900},
+                                         Honest{"cheats", "honest,honest@ring,honest@heads", 300},
+                                         Honest{"cheats", "honest_collectives", 600}),
+                         [](const auto& each) {
+                           return each.param.plugin + std::to_string(each.index);
+                         });
 
 struct Cheat {
   std::string subject;
@@ -63,9 +65,9 @@ INSTANTIATE_TEST_SUITE_P(
         Cheat{"late@ring", "matches_reference"}, Cheat{"outside", "nothing_out_of_bounds"},
         Cheat{"inputs", "inputs_untouched"}, Cheat{"known_shapes", "matches_reference"},
         Cheat{"now_and_then@ring", "matches_reference"},
-        Cheat{"complains", "attention_forward: no such kernel image"},
-        Cheat{"segfault", "crashed"}, Cheat{"segfault@ring", "crashed"},
-        Cheat{"leaves", "crashed"}, Cheat{"hangs", "timed out", "--case-timeout=300ms --cases=1"},
+        Cheat{"complains", "attention_forward: no such kernel image"}, Cheat{"segfault", "crashed"},
+        Cheat{"segfault@ring", "crashed"}, Cheat{"leaves", "crashed"},
+        Cheat{"hangs", "timed out", "--case-timeout=300ms --cases=1"},
         Cheat{"alone", "matches_reference", "--cases=300"},
         Cheat{"neighbours_memory", "matches_reference", "--cases=300"},
         Cheat{"never_waits", "every_output_written"}, Cheat{"deadlock", "deadlock"},
@@ -93,8 +95,8 @@ class PluginFiles : public Program {
     build();
   }
   void build() const {
-    const std::string command = "cd '" + folder_.string() + "' && " SHARDPROOF_CC
-                                " -shared -fPIC -I " SHARDPROOF_SOURCE
+    const std::string command = "cd '" + folder_.string() +
+                                "' && " SHARDPROOF_CC " -shared -fPIC -I " SHARDPROOF_SOURCE
                                 "/harness/plugin own.c -o libown.so";
     ASSERT_EQ(std::system(command.c_str()), 0);
   }
@@ -123,8 +125,9 @@ TEST_F(PluginFiles, ThatAreNoPluginsAreRefused) {
 TEST_F(PluginFiles, ThatCrashOrStopWhileLoadedAreRefused) {
   compile(kAttention, "__attribute__((constructor)) static void c(void) { __builtin_trap(); }");
   expect_refused("crashed (Illegal instruction) while it was loaded");
-  compile(kAttention, "void _exit(int); __attribute__((constructor)) static void c(void) "
-                      "{ _exit(3); }");
+  compile(kAttention,
+          "void _exit(int); __attribute__((constructor)) static void c(void) "
+          "{ _exit(3); }");
   expect_refused("exited with 3 while it was loaded");
 }
 
@@ -175,8 +178,10 @@ TEST_F(PluginFiles, AreListedCheckedReplayedAndHunted) {
   const std::string library = " --plugin=" + plugin("attention");
   EXPECT_TRUE(run("list subjects" + library).says("plain_attention@ring"));
   const auto check = [&](const std::string& subject) {
-    return run("check 'attention batch=1 heads=2/1 q=5 kv=5 dim=4 mask=causal dtype=f32 "
-               "data=normal seed=1 | " + subject + " world=sim device=cpu mesh=cp:1'" + library);
+    return run(
+        "check 'attention batch=1 heads=2/1 q=5 kv=5 dim=4 mask=causal dtype=f32 "
+        "data=normal seed=1 | " +
+        subject + " world=sim device=cpu mesh=cp:1'" + library);
   };
   EXPECT_EQ(check("plain_attention@ring").exit_code, 0);
   EXPECT_EQ(check("attention_in_base_2").exit_code, 1);

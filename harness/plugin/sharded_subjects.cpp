@@ -71,7 +71,7 @@ void make_sharded_subject(const PluginEntry& entry, std::vector<std::string_view
     remove_features(entry.described(), value);
     if (is_collective) collectives().adapt(value);
   };
-  subject.shard = is_collective                ? collectives().shard
+  subject.shard = is_collective               ? collectives().shard
                   : subject.op == "attention" ? ring_shard
                                               : column_row_shard;
   subject.forward = [entry](Rank& rank) { forward(entry, rank); };

@@ -141,7 +141,8 @@ typedef struct shardproof_attention {
   DLTensor out;  // [batch, queries, heads, dim_v], by itself the problem's dtype, else block_out
   DLTensor lse;  // [batch, heads, queries], accumulator type
 
-  // The backward pass only. dz = P * (dout v^T - delta), and from there on the chain rule.
+  // The backward pass only. dS = P * (dout v^T - delta), times the softcap's slope, then dq = scale
+  // * (dS k): the scale last, as dS alone may be too small for it.
   DLTensor dout;   // as out of the whole, the problem's dtype
   DLTensor delta;  // [batch, heads, queries], accumulator type: rowsum(dout * out) - dlse
   DLTensor dq;     // this block's share of the gradients, to be written, accumulator type
@@ -157,7 +158,7 @@ typedef struct shardproof_mlp {
   DLTensor w1, b1;  // [features, hidden], [hidden]
   DLTensor wg, bg;  // the same; data NULL: not gated
   DLTensor w2;      // [hidden, outputs]
-  DLTensor b2;      // [outputs]; data NULL: added by others, after a sum over ranks
+  DLTensor b2;      // [outputs], added to the sum; data NULL: by others, after a sum over ranks
   DLTensor y;       // [tokens, outputs], accumulator type; the forward pass writes it
 
   // The backward pass only.

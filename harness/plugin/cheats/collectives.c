@@ -1,14 +1,14 @@
 // Collectives over what shardproof_host offers: an honest one, and some that do not do what they
 // say.
-#include "cheats.h"
-
 #include <string.h>
 
+#include "cheats.h"
+
 // Returns from the function when the host says that the run has ended.
-#define TRY(call)                                \
-  do {                                           \
-    const char* broken = rank->host->call;       \
-    if (broken != NULL) return broken;           \
+#define TRY(call)                          \
+  do {                                     \
+    const char* broken = rank->host->call; \
+    if (broken != NULL) return broken;     \
   } while (0)
 
 enum { kMostRanks = 64 };
@@ -216,17 +216,23 @@ static void sums_in_dtype(const shardproof_problem* problem, shardproof_contract
 
 static const char* const tp[] = {"tp", NULL};
 
-#define COLLECTIVE(title, there, back, which)                                         \
-  {.name = title, .op = "collective", .axes = tp, .contract = sums_in_dtype,          \
-   .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32) | SHARDPROOF_DTYPE(SHARDPROOF_F64),     \
-   .unsupported = which, .sharded_forward = there, .sharded_backward = back}
+#define COLLECTIVE(title, there, back, which)                                      \
+  {                                                                                \
+    .name = title, .op = "collective", .axes = tp, .contract = sums_in_dtype,      \
+    .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32) | SHARDPROOF_DTYPE(SHARDPROOF_F64), \
+    .unsupported = which, .sharded_forward = there, .sharded_backward = back       \
+  }
 
 const shardproof_subject collective_cheats[] = {
     COLLECTIVE("honest_collectives", forward, backward, NULL),
     COLLECTIVE("alone", alone, backward, only_f32_all_reduce),
-    {.name = "neighbours_memory", .op = "collective", .axes = tp,
-     .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32), .unsupported = only_f32_all_reduce,
-     .sharded_forward = neighbours_memory, .sharded_backward = backward},
+    {.name = "neighbours_memory",
+     .op = "collective",
+     .axes = tp,
+     .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32),
+     .unsupported = only_f32_all_reduce,
+     .sharded_forward = neighbours_memory,
+     .sharded_backward = backward},
     COLLECTIVE("never_waits", never_waits, backward, only_shift),
     COLLECTIVE("deadlock", deadlock, backward, only_shift),
     COLLECTIVE("asks_for_nonsense", asks_for_nonsense, backward, NULL),

@@ -1,11 +1,11 @@
 // Kernels that do not do what they say: what plugin_test.cpp demands that campaigns find. The first
 // is honest: the others are that one with something done to it.
-#include "cheats.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "cheats.h"
 
 static float* data(const DLTensor* tensor) {
   return (float*)((char*)tensor->data + tensor->byte_offset);
@@ -153,17 +153,27 @@ static void tiles_of_one_key(const shardproof_problem* problem, shardproof_contr
   promised->rescales = (int)problem->keys;
 }
 
-#define KERNEL(title, function) \
-  {.name = title, .op = "attention", .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32), \
-   .contract = tiles_of_one_key, .attention_forward = function}
+#define KERNEL(title, function)                                                   \
+  {                                                                               \
+    .name = title, .op = "attention", .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32), \
+    .contract = tiles_of_one_key, .attention_forward = function                   \
+  }
 
 const shardproof_subject kernel_cheats[] = {
     KERNEL("honest", honest),
-    KERNEL("ghost", ghost),
+    {.name = "ghost",
+     .op = "attention",
+     .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32),
+     .attention_forward = ghost,
+     .attention_backward = ghost},
     KERNEL("zeros", zeros),
     KERNEL("last_answer", last_answer),
-    {.name = "late", .op = "attention", .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32),
-     .contract = tiles_of_one_key, .attention_forward = late, .attention_backward = late_backward},
+    {.name = "late",
+     .op = "attention",
+     .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32),
+     .contract = tiles_of_one_key,
+     .attention_forward = late,
+     .attention_backward = late_backward},
     KERNEL("outside", outside),
     KERNEL("inputs", inputs),
     KERNEL("known_shapes", known_shapes),

@@ -1,6 +1,6 @@
-#include "cheats.h"
-
 #include <string.h>
+
+#include "cheats.h"
 
 const shardproof_plugin* shardproof_plugin_v1(void) {
   static shardproof_subject all[kKernelCheats + kCollectiveCheats];

@@ -103,10 +103,12 @@ const char* forward(const shardproof_attention* attention) {
   return nullptr;
 }
 
-void zero(const DLTensor& tensor) {
+template <typename Change>
+void change(const DLTensor& tensor, Change&& to) {
   int64_t count = tensor.data == nullptr ? 0 : 1;
   for (int d = 0; d < tensor.ndim; ++d) count *= tensor.shape[d];
-  for (int64_t i = 0; i < count; ++i) Block::data(tensor)[i] = 0;
+  float* data = Block::data(tensor);
+  for (int64_t i = 0; i < count; ++i) data[i] = to(data[i]);
 }
 
 // What one visible pair adds to the gradients.
@@ -123,7 +125,7 @@ void backward_pair(const Block& block, int64_t b, int64_t h, int64_t i, int64_t 
   if (a.dbias.data != nullptr) {
     Block::data(a.dbias)[(h * block.queries + i) * block.keys + j] += dz;
   }
-  const float ds = dz * slope * static_cast<float>(a.scale);
+  const float ds = dz * slope;  // the scale comes last: before, it might take small ones to 0
   const float* q = Block::row(a.q, b, i, h);
   const float* k = Block::row(a.k, b, j, g);
   float* dq = Block::row(a.dq, b, i, h);
@@ -137,7 +139,7 @@ void backward_pair(const Block& block, int64_t b, int64_t h, int64_t i, int64_t 
 const char* backward(const shardproof_attention* attention) {
   const Block block(*attention);
   for (const DLTensor& each : {attention->dq, attention->dk, attention->dv, attention->dbias}) {
-    zero(each);
+    change(each, [](float) { return 0.0f; });
   }
   for (int64_t b = 0; b < block.batches; ++b) {
     for (int64_t h = 0; h < block.heads; ++h) {
@@ -148,6 +150,9 @@ const char* backward(const shardproof_attention* attention) {
       }
     }
   }
+  const float scale = static_cast<float>(attention->scale);
+  change(attention->dq, [=](float sum) { return scale * sum; });
+  change(attention->dk, [=](float sum) { return scale * sum; });
   return nullptr;
 }
 

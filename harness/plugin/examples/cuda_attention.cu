@@ -72,9 +72,7 @@ class Arena {
   void check(cudaError_t error) {
     if (error_ == cudaSuccess) error_ = error;
   }
-  const char* error() const {
-    return error_ == cudaSuccess ? nullptr : cudaGetErrorString(error_);
-  }
+  const char* error() const { return error_ == cudaSuccess ? nullptr : cudaGetErrorString(error_); }
 
  private:
   std::vector<void*> owned_;

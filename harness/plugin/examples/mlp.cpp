@@ -98,11 +98,10 @@ void forward(const shardproof_mlp& m, shardproof_activation activation) {
   const int64_t tokens = m.x.shape[0], hidden = m.w1.shape[1], outputs = m.w2.shape[1];
   const Hidden<T> units = hidden_units<T>(m, activation);
   T* y = data<T>(m.y);
-  for (int64_t i = 0; i < tokens * outputs; ++i) {
-    y[i] = m.b2.data == nullptr ? T(0) : data<T>(m.b2)[i % outputs];
-  }
   multiply<T>({units.a.data(), hidden, 1}, {data<T>(m.w2), outputs, 1}, tokens, outputs, hidden, y,
-              true);
+              false);
+  if (m.b2.data == nullptr) return;
+  for (int64_t i = 0; i < tokens * outputs; ++i) y[i] += data<T>(m.b2)[i % outputs];
 }
 
 template <typename T>

@@ -99,7 +99,8 @@ void for_each_pair(const Rank& rank, const Block& block, Visit&& visit) {
   for (int64_t b = 0; b < p.batch; ++b) {
     for (int64_t i = 0; i < rank.queries; ++i) {
       for (int64_t j = 0; j < keys; ++j) {
-        if (!rank.rank->host->visible(rank.rank, b, rank.query_places[i], block.places[j])) continue;
+        if (!rank.rank->host->visible(rank.rank, b, rank.query_places[i], block.places[j]))
+          continue;
         for (int64_t h = 0; h < p.heads; ++h) {
           visit(b, h, i, (b * keys + j) * p.kv_heads + h * p.kv_heads / p.heads);
         }
@@ -164,6 +165,7 @@ void backward(const Rank& rank) {
   for (int64_t e = 0; e < p.batch * rank.queries * p.heads * p.dim; ++e) dq[e] = 0;
   Block block = own_block(rank);
   for (int step = 0; step < rank.size; ++step) {
+    std::vector<float> dk_share(block.dk.size());
     for_each_pair(rank, block, [&](int64_t b, int64_t h, int64_t i, int64_t key) {
       const int64_t row = rank.query_row(b, i, h);
       const int64_t number = rank.number(b, i, h);
@@ -172,14 +174,16 @@ void backward(const Rank& rank) {
       const float weight = std::exp(scale * product(q + row * p.dim, k, p.dim) - lse[number]);
       const float delta = product(upstream, out + row * p.dim_v, p.dim_v) - dlse[number];
       const float dp = product(upstream, block.v.data() + key * p.dim_v, p.dim_v);
-      const float ds = scale * (weight * (dp - delta));
+      const float ds = weight * (dp - delta);
       add(ds, k, p.dim, dq + row * p.dim);
-      add(ds, q + row * p.dim, p.dim, block.dk.data() + key * p.dim);
+      add(ds, q + row * p.dim, p.dim, dk_share.data() + key * p.dim);
       add(weight, upstream, p.dim_v, block.dv.data() + key * p.dim_v);
     });
+    add(scale, dk_share.data(), static_cast<int64_t>(dk_share.size()), block.dk.data());
     pass_on(rank, block.places);
     for (auto* each : {&block.k, &block.v, &block.dk, &block.dv}) pass_on(rank, *each);
   }
+  for (int64_t e = 0; e < p.batch * rank.queries * p.heads * p.dim; ++e) dq[e] *= scale;
   float* dk = rank.get("dk");
   float* dv = rank.get("dv");
   for (std::size_t e = 0; e < block.dk.size(); ++e) dk[e] = block.dk[e];

@@ -15,7 +15,7 @@ static const char* forward(const shardproof_attention* a) {
     for (int64_t i = 0; i < n; ++i)
       for (int64_t h = 0; h < heads; ++h) {
         const int64_t row = (b * n + i) * heads + h, g = h * kv_heads / heads;
-        float most = -INFINITY, sum = 0;  /* online softmax: one pass over the keys */
+        float most = -INFINITY, sum = 0; /* online softmax: one pass over the keys */
         for (int64_t d = 0; d < dim_v; ++d) out[row * dim_v + d] = 0;
         for (int64_t j = 0; j < m; ++j) {
           const int64_t key = (b * m + j) * kv_heads + g;
@@ -43,9 +43,12 @@ static void contract(const shardproof_problem* problem, shardproof_contract* pro
 }
 
 const shardproof_plugin* shardproof_plugin_v1(void) {
-  static const shardproof_subject subjects[] = {{
-      .name = "tiny", .op = "attention", .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32),
-      .contract = contract, .attention_forward = forward}};
-  static const shardproof_plugin plugin = {SHARDPROOF_PLUGIN_VERSION, sizeof subjects[0], 1, subjects};
+  static const shardproof_subject subjects[] = {{.name = "tiny",
+                                                 .op = "attention",
+                                                 .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32),
+                                                 .contract = contract,
+                                                 .attention_forward = forward}};
+  static const shardproof_plugin plugin = {SHARDPROOF_PLUGIN_VERSION, sizeof subjects[0], 1,
+                                           subjects};
   return &plugin;
 }
