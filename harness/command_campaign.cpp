@@ -72,7 +72,7 @@ std::vector<StoredCase> CampaignFlags::stored_cases(const Tables& tables) const 
   const std::filesystem::path own = SHARDPROOF_CASES;
   if (!regressions.empty()) {
     add_stored(stored, regressions);
-  } else if (std::filesystem::exists(own)) {
+  } else if (tables.plugged.empty() && std::filesystem::exists(own)) {
     add_stored(stored, own);
   }
   for (const std::string& path : goldens) add_stored(stored, path);

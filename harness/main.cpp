@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/command.h"
+#include "harness/command_plugin.h"
 #include "harness/devices/devices.h"
 #include "harness/masks/masks.h"
 #include "harness/worlds/worlds.h"
@@ -39,8 +40,9 @@ int explain(const CLI::App& program, const CLI::ParseError& error) {
 }
 
 int run(int argc, char** argv) {
-  const Tables tables{all_operators(),  all_masks(),  all_subjects(),
-                      all_properties(), all_worlds(), all_devices()};
+  Tables tables{all_operators(),  all_masks(),  all_subjects(),
+                all_properties(), all_worlds(), all_devices()};
+  Plugins plugins;
   CLI::App program(
       "Proves or refutes that sharded attention and MLP compute what unsharded ones do.",
       "shardproof");
@@ -52,6 +54,7 @@ int run(int argc, char** argv) {
       replay_command(program, tables),  show_command(program, tables),
       merge_command(program, tables),   list_command(program, tables),
       mutants_command(program, tables), doctor_command(program, tables)};
+  for (const Command& command : commands) add_plugin_flag(*command.app, tables, plugins);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,7 +1,7 @@
-// bench [seconds [rates|ranks|worlds|overlap]...]: how fast cases are judged, where the time goes,
-// what ranks and processes cost, and how much of a ring's transfers hides. Prints a table for each
-// (default: all); every figure of one table comes from the same run. `seconds` (default 10) is
-// spent on each line of the first table.
+// bench [seconds [rates|ranks|worlds|overlap|plugins]...]: how fast cases are judged, where the
+// time goes, what ranks, processes and plugins cost, and how much of a ring's transfers hides.
+// Prints a table for each (default: all); every figure of one table comes from the same run.
+// `seconds` (default 10) is spent on each line of the first table.
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "harness/bench/overlap.h"
+#include "harness/bench/plugins.h"
 #include "harness/bench/timed.h"
 #include "harness/check/generate.h"
 #include "harness/model/require.h"
@@ -189,6 +190,7 @@ void run_bench(double seconds, const std::set<std::string>& parts) {
   if (wanted("ranks")) print_ranks(tables);
   if (wanted("worlds")) print_worlds(seconds, tables);
   if (wanted("overlap")) print_overlap(tables);
+  if (wanted("plugins")) print_plugins(std::min(seconds, 2.0), tables);
 }
 
 }  // namespace shardproof

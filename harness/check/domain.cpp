@@ -177,7 +177,7 @@ void restrict_ranks(Domain& domain, int ranks) {
 std::vector<const Subject*> chosen_subjects(const Restrictions& asked, const Tables& tables) {
   std::vector<const Subject*> result = named("subject", asked.subjects, tables.subjects);
   if (result.empty()) {
-    for (const Subject* subject : tables.subjects) {
+    for (const Subject* subject : tables.plugged.empty() ? tables.subjects : tables.plugged) {
       if (!subject->fault) result.push_back(subject);
     }
   }

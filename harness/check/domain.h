@@ -13,7 +13,7 @@ namespace shardproof {
 
 // What the user asked for, as text. An empty list means no restriction.
 struct Restrictions {
-  std::vector<std::string> subjects{};  // default: every subject that is not a mutant
+  std::vector<std::string> subjects{};  // default: those of plugins, else all but mutants
   std::vector<std::string> operators{};
   std::vector<std::string> properties{};
   std::vector<std::string> masks{};

@@ -19,7 +19,8 @@ struct Tables {
   std::vector<const Property*> properties;
   std::vector<WorldEntry> worlds;
   std::vector<DeviceEntry> devices;
-  int most_ranks = 0;  // of a world of processes; 0: as many as a case has
+  std::vector<const Subject*> plugged{};  // of the subjects, those of plugins
+  int most_ranks = 0;                     // of a world of processes; 0: as many as a case has
 
   Vocabulary vocabulary() const;
   const Subject* subject(std::string_view name) const;    // null when unknown

@@ -61,6 +61,10 @@ class Communicator {
   virtual void broadcast(const View& data, int root) = 0;
 
   virtual void barrier() = 0;
+
+  // The communicator of the library beneath, for code that talks to that: points to an MPI_Comm in
+  // the MPI world, null in the simulated one.
+  virtual const void* native() const { return nullptr; }
 };
 
 }  // namespace shardproof

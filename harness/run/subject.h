@@ -1,8 +1,10 @@
-// Subject: an implementation under test, or a mutant of one: a plain struct of a name and stateless
-// functions, so that it runs in every world. Sharding is declared, not performed: the rank builds
-// shards from it, the world assembles outputs by it, and replicas are compared bit for bit.
+// Subject: an implementation under test, or a mutant of one: a plain struct of a name and functions
+// that keep nothing from call to call, so that it runs in every world. Sharding is declared, not
+// performed: the rank builds shards from it, the world assembles outputs by it, and replicas are
+// compared bit for bit.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,24 +34,24 @@ struct Subject {
   bool queries_travel = false;  // a rank computes scores of queries that its shard does not hold
 
   // Precision, determinism and partitions promised for this case.
-  Contract (*contract)(const Case& value) = nullptr;
+  std::function<Contract(const Case& value)> contract = nullptr;
 
   // What `rank` may cost in this case.
-  Cost (*cost)(const Case& value, int rank) = nullptr;
+  std::function<Cost(const Case& value, int rank)> cost = nullptr;
 
   // Why it cannot run this case, or an empty string.
-  std::string (*unsupported)(const Case& value) = nullptr;
+  std::function<std::string(const Case& value)> unsupported = nullptr;
 
   // Changes the placement (and where the two depend on each other, the problem) of a drawn case
   // into one that is supported where that is possible. May be null.
-  void (*adapt)(Case& value) = nullptr;
+  std::function<void(Case& value)> adapt = nullptr;
 
   // The global indices of each dimension of `tensor` that `rank` holds. Depends on neither the
   // problem's edit nor the schedule.
   Shard (*shard)(const Case& value, const TensorSpec& tensor, int rank) = nullptr;
 
-  void (*forward)(Rank& rank) = nullptr;
-  void (*backward)(Rank& rank) = nullptr;
+  std::function<void(Rank& rank)> forward = nullptr;
+  std::function<void(Rank& rank)> backward = nullptr;
 
   const Fault* fault = nullptr;  // null for a correct subject
 };

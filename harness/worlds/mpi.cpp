@@ -15,6 +15,7 @@
 #include "harness/worlds/gather.h"
 #include "harness/worlds/inputs.h"
 #include "harness/worlds/mpi_fleet.h"
+#include "harness/worlds/plugin_paths.h"
 #include "harness/worlds/shard_table.h"
 
 namespace shardproof {
@@ -186,6 +187,7 @@ std::string own_name() {
 MpiOptions mpi_options() {
   MpiOptions options;
   options.command.program = {rank_program().string()};
+  for (std::string& path : plugin_paths()) options.command.program.push_back(std::move(path));
   const char* launcher = std::getenv("SHARDPROOF_MPIRUN");
   std::istringstream words(launcher == nullptr ? "" : launcher);
   for (std::string word; words >> word;) options.command.launcher.push_back(word);

@@ -29,6 +29,7 @@ class MpiCommunicator final : public Communicator {
   void all_to_all(std::span<const View> sent, std::span<const View> received) override;
   void broadcast(const View& data, int root) override;
   void barrier() override;
+  const void* native() const override { return &group_.communicator; }
 
  private:
   void join(const CollectiveCall& call);
