@@ -60,6 +60,15 @@ std::string broken_bits(const shardproof_subject& described) {
         "features is {:#x}; choices: SHARDPROOF_SOFTCAP, _BIAS, _GATED, _SINK together",
         described.features);
   }
+  constexpr std::uint32_t kLimits =
+      SHARDPROOF_SAME_DIMS | SHARDPROOF_SAME_HEADS | SHARDPROOF_SAME_LENGTHS | SHARDPROOF_DIMS_OF_8;
+  const bool is_attention = std::string_view(described.op) == "attention";
+  if ((described.limits & ~(is_attention ? kLimits : 0)) != 0) {
+    return fmt::format("limits is {:#x}; choices: {}", described.limits,
+                       is_attention ? "SHARDPROOF_SAME_DIMS, _SAME_HEADS, _SAME_LENGTHS, "
+                                      "_DIMS_OF_8 together"
+                                    : "0, since it is no attention");
+  }
   const std::vector<KernelPlace>* places = places_of(described);
   if (places != nullptr && (described.features & SHARDPROOF_SINK) != 0) {
     return "SHARDPROOF_SINK is a feature of sharded implementations";

@@ -69,6 +69,17 @@ shardproof_contract as_promise(const Contract& contract) {
   return promise;
 }
 
+// Changes an attention problem into one that keeps these limits.
+void keep_limits(std::uint32_t limits, Problem& problem) {
+  const auto has = [&](int limit) { return (limits & static_cast<std::uint32_t>(limit)) != 0; };
+  if (has(SHARDPROOF_DIMS_OF_8)) {
+    for (Index* dim : {&problem.dim, &problem.dim_v}) *dim = (*dim + 7) / 8 * 8;
+  }
+  if (has(SHARDPROOF_SAME_DIMS)) problem.dim_v = problem.dim;
+  if (has(SHARDPROOF_SAME_HEADS)) problem.kv_heads = problem.heads;
+  if (has(SHARDPROOF_SAME_LENGTHS)) problem.kv = problem.q;
+}
+
 }  // namespace
 
 shardproof_problem problem_of(const Case& value) {
@@ -183,6 +194,9 @@ std::string missing_feature(const shardproof_subject& subject, const Case& value
   }
   if (is_attention && problem.sink && lacks(SHARDPROOF_SINK)) return "has no sinks";
   if (problem.op->name == "mlp" && problem.gated && lacks(SHARDPROOF_GATED)) return "has no gate";
+  Problem within = problem;
+  if (is_attention) keep_limits(subject.limits, within);
+  if (within != problem) return "has dims, heads or lengths that it does not do";
   if (subject.unsupported == nullptr) return {};
   const shardproof_problem plain = problem_of(value);
   const char* why = subject.unsupported(&plain);
@@ -198,6 +212,7 @@ void remove_features(const shardproof_subject& subject, Case& value) {
   if (lacks(SHARDPROOF_BIAS)) problem.bias = ScoreBias::kNone;
   if (lacks(SHARDPROOF_SINK)) problem.sink = false;
   if (lacks(SHARDPROOF_GATED)) problem.gated = false;
+  if (problem.op->name == "attention") keep_limits(subject.limits, problem);
   const auto has = [&](unsigned type) { return (subject.dtypes >> type & 1) != 0; };
   if (subject.dtypes == 0 || has(static_cast<unsigned>(problem.dtype))) return;
   auto type = static_cast<unsigned>(problem.dtype);

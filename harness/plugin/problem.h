@@ -30,7 +30,7 @@ std::string choices_of_dtypes();
 // Why the subject cannot do the case, apart from its mesh: features, dtype, what itself says.
 std::string missing_feature(const shardproof_subject& subject, const Case& value);
 
-// Takes from a drawn case what the subject lacks the feature for.
+// Takes from a drawn case what the subject lacks the feature for, and keeps its limits.
 void remove_features(const shardproof_subject& subject, Case& value);
 
 }  // namespace shardproof

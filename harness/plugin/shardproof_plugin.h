@@ -240,6 +240,15 @@ enum {
   SHARDPROOF_SINK = 1 << 3  // sharded implementations only
 };
 
+// What attention can do only: cases that are drawn for it are made so. Masks are chosen on the
+// command line (--mask), single problems refused by `unsupported`.
+enum {
+  SHARDPROOF_SAME_DIMS = 1 << 0,     // dim_v = dim
+  SHARDPROOF_SAME_HEADS = 1 << 1,    // kv_heads = heads
+  SHARDPROOF_SAME_LENGTHS = 1 << 2,  // keys = queries
+  SHARDPROOF_DIMS_OF_8 = 1 << 3      // dim and dim_v are multiples of 8
+};
+
 // Where a kernel is placed; 0 stands for everywhere.
 enum {
   SHARDPROOF_ALONE = 1 << 0,
@@ -264,6 +273,7 @@ typedef struct shardproof_subject {
   const char* summary;  // in a line; NULL: none
   uint32_t dtypes;      // SHARDPROOF_DTYPE bits; 0: all
   uint32_t features;    // SHARDPROOF_SOFTCAP, ...; 0: none
+  uint32_t limits;      // SHARDPROOF_SAME_DIMS, ...; 0: none
   uint32_t places;      // of a kernel
   int any_strides;      // takes tensors with any strides, also broadcast or far apart ones
   const shardproof_fault* fault;  // NULL: none

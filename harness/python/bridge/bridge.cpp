@@ -190,6 +190,11 @@ void read_manifest() {
                                                       {"bias", SHARDPROOF_BIAS},
                                                       {"gated", SHARDPROOF_GATED},
                                                       {"sink", SHARDPROOF_SINK}};
+  const std::map<std::string, std::uint32_t> limits{
+      {"same_dims", SHARDPROOF_SAME_DIMS},
+      {"same_heads", SHARDPROOF_SAME_HEADS},
+      {"same_lengths", SHARDPROOF_SAME_LENGTHS},
+      {"dims_of_8", SHARDPROOF_DIMS_OF_8}};
   std::map<std::string, std::uint32_t> dtypes;
   for (const std::string& name : kDtypes) dtypes[name] = SHARDPROOF_DTYPE(dtype_of(name));
   for (const Json& json : subjects) {
@@ -205,6 +210,7 @@ void read_manifest() {
     subject.summary = entry.summary.c_str();
     subject.dtypes = bits_of(entry.options.at("dtypes"), dtypes);
     subject.features = bits_of(entry.options.at("features"), features);
+    subject.limits = bits_of(entry.options.at("limits"), limits);
     kFill[i](subject);
     read.subjects.push_back(subject);
   }

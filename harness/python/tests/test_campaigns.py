@@ -13,7 +13,7 @@ def fuzz(subject, tmp_path, cases=150, flags=()):
 
 
 @pytest.mark.parametrize("name", ["right", "blind_rows_are_kept_away", "equal_heads",
-                                  "mlp_in_float64"])
+                                  "only_the_plainest", "mlp_in_float64"])
 def test_right_functions_hold(name, tmp_path):
     report = fuzz(getattr(subjects, name), tmp_path, cases=600)
     assert report.ok, report.output

@@ -9,6 +9,7 @@ PRECISION = ("accumulator", "elementwise", "score", "probability", "score_gradie
              "lse", "operand", "middle", "ulp_exp", "ulp_log", "ulp_tanh", "ulp_erf", "truncating",
              "rescales", "repeatable", "hidden_may_be_nan")
 AUTODIFF = (None, "jax", "torch")
+LIMITS = ("same_dims", "same_heads", "same_lengths", "dims_of_8")
 
 registry = {}
 
@@ -22,7 +23,7 @@ def _choose(what, value, choices):
 class Subject:
     """A function under test. Called, it is the function."""
 
-    def __init__(self, function, op, *, precision, dtypes, features, autodiff, summary):
+    def __init__(self, function, op, *, precision, dtypes, features, autodiff, summary, limits=()):
         self.function = function
         self.name = function.__name__
         self.op = op
@@ -30,6 +31,7 @@ class Subject:
         self.autodiff = _choose("autodiff", autodiff, AUTODIFF)
         self.dtypes = [_choose("a dtype", dtype, DTYPES) for dtype in dtypes]
         self.features = list(features)
+        self.limits = [_choose("a limit", limit, LIMITS) for limit in limits]
         self.summary = summary or (inspect.getdoc(function) or self.name).splitlines()[0]
         self.precision = {"accumulator": precision} if isinstance(precision, str) else precision
         for field, value in self.precision.items():
@@ -56,7 +58,8 @@ class Subject:
         if precision.get("accumulator") == "f32":
             del precision["accumulator"]  # the default of all dtypes but f64
         return {"name": self.name, "op": self.op, "summary": self.summary, "dtypes": self.dtypes,
-                "features": self.features, "precision": precision, "where": self.where}
+                "features": self.features, "limits": self.limits, "precision": precision,
+                "where": self.where}
 
     def run(self, phase, problem, tensors):
         """Computes a phase from arrays by name; writes results into those that are to be written."""
@@ -77,7 +80,7 @@ def _where(function):
 
 
 def attention(function=None, *, precision="f32", dtypes=("f32",), softcap=False, autodiff=None,
-              blind_rows=True, repeat_kv=False, summary=None):
+              blind_rows=True, repeat_kv=False, limits=(), summary=None):
     """Makes attention(q, k, v, *, mask, scale) -> out or (out, lse) a subject.
 
     q [batch, queries, heads, dim], k [batch, keys, kv_heads, dim], v [batch, keys, kv_heads, dim_v],
@@ -93,11 +96,13 @@ def attention(function=None, *, precision="f32", dtypes=("f32",), softcap=False,
         scale) -> (dq, dk, dv); without one only the forward pass is the function's.
     blind_rows: False where it does not do rows that see no key: they are then kept from it.
     repeat_kv: it wants as many key/value heads as query heads.
+    limits: of the problems that it does, any of "same_dims" (dim_v = dim), "same_heads" (kv_heads =
+        heads), "same_lengths" (keys = queries) and "dims_of_8".
     """
     def decorate(f):
         subject = Subject(f, "attention", precision=precision, dtypes=dtypes,
                           features=["softcap"] if softcap else [], autodiff=autodiff,
-                          summary=summary)
+                          summary=summary, limits=limits)
         subject.blind_rows, subject.repeat_kv = blind_rows, repeat_kv
         return subject
     return decorate if function is None else decorate(function)
