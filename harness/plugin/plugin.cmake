@@ -17,6 +17,28 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/shardproofConfigVersion.c
 install(FILES ${PROJECT_BINARY_DIR}/shardproofConfig.cmake
               ${PROJECT_BINARY_DIR}/shardproofConfigVersion.cmake DESTINATION ${package_folder})
 
+# The Python package's other half; the package itself is installed by pip.
+add_library(shardproof_python MODULE harness/python/bridge.cpp)
+target_include_directories(shardproof_python PRIVATE harness/plugin)
+install(TARGETS shardproof_python LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/shardproof)
+
+# The Python that has NumPy: the system's, or the first on the PATH.
+function(python_tests)
+  foreach(python /usr/bin/python3 python3)
+    execute_process(COMMAND ${python} -c "import numpy" RESULT_VARIABLE missing
+                    OUTPUT_QUIET ERROR_QUIET)
+    if(missing EQUAL 0)
+      add_test(NAME python COMMAND ${python} ${PROJECT_SOURCE_DIR}/harness/python/python_test.py)
+      set_tests_properties(python PROPERTIES TIMEOUT 600
+                           ENVIRONMENT "SHARDPROOF_PROGRAM=$<TARGET_FILE:shardproof>")
+      return()
+    endif()
+  endforeach()
+  add_test(NAME python COMMAND ${CMAKE_COMMAND} -E echo
+           "skipped: NumPy was not found (Debian: python3-numpy)")
+  set_tests_properties(python PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped:")
+endfunction()
+
 # The examples and the cheats as plugins, and the tests that load them.
 function(plugin_tests)
   set(examples ${PROJECT_SOURCE_DIR}/harness/plugin/examples)
