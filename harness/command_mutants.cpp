@@ -117,7 +117,8 @@ Hunt hunt(const Subject& mutant, const MutantFlags& flags, const std::filesystem
 std::vector<const Subject*> chosen(const MutantFlags& flags, const Tables& tables) {
   std::vector<const Subject*> result;
   std::string names;
-  for (const Subject* subject : tables.subjects) {
+  const bool all_of_plugins = flags.only.empty() && !tables.plugged.empty();
+  for (const Subject* subject : all_of_plugins ? tables.plugged : tables.subjects) {
     if (!subject->fault) continue;
     names += (names.empty() ? "" : ", ") + std::string(subject->name);
     const auto& only = flags.only;

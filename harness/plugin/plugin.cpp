@@ -135,7 +135,7 @@ void Plugin::check_entries(const KnownNames& known) const {
   }
 }
 
-// The contracts of a small problem of every dtype.
+// What it says of a small problem of every dtype.
 void Plugin::check_contracts(const KnownNames& known) const {
   for (std::size_t i = 0; i < library_->table().subject_count; ++i) {
     const shardproof_subject& described = library_->table().subjects[i];
@@ -148,6 +148,7 @@ void Plugin::check_contracts(const KnownNames& known) const {
       value.problem.dtype = type;
       repair(value.problem);
       remove_features(described, value);
+      missing_feature(described, value);  // shrinking asks for it outside of workers
       const std::string why = broken_contract(described, value);
       if (!why.empty()) throw Error(refusal_text(*library_, i, why));
     }

@@ -78,6 +78,19 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+// Simulated ranks share their addresses: what a rank tells another of them is found out by real
+// processes, which is why sharded implementations should be judged there, too.
+TEST_F(Program, APluginWhoseRanksReadEachOthersMemoryIsFoundByProcesses) {
+  const std::string flags =
+      "fuzz --seed=2 --jobs=1 --cases=100 --mesh=tp=2..3 "
+      "--subject=sends_addresses --plugin=" +
+      plugin("cheats");
+  EXPECT_EQ(run(flags).exit_code, 0);
+  if (!fs::exists(kBuild + "/shardproof_rank")) GTEST_SKIP() << "MPI was not found";
+  const Ran ran = run(flags + " --world=mpi --ranks=3");
+  EXPECT_EQ(ran.exit_code, 1) << ran.output;
+}
+
 class PluginFiles : public Program {
  protected:
   // A plugin with one subject whose fields are `fields`; `more` comes before it.

@@ -3,6 +3,6 @@
 
 #include <shardproof_plugin.h>
 
-enum { kKernelCheats = 13, kCollectiveCheats = 7 };
+enum { kKernelCheats = 13, kCollectiveCheats = 8 };
 extern const shardproof_subject kernel_cheats[kKernelCheats];
 extern const shardproof_subject collective_cheats[kCollectiveCheats];

@@ -148,6 +148,32 @@ static const char* neighbours_memory(shardproof_rank* rank) {
   return NULL;
 }
 
+// Where a part lies goes round instead of the part: as good as the part where all ranks are one
+// process.
+static const char* sends_addresses(shardproof_rank* rank) {
+  static int64_t extent[] = {1};
+  DLTensor x, y;
+  double address, arrived[kMostRanks];
+  const int size = rank->host->size(rank, "tp");
+  TRY(tensor(rank, "x", &x));
+  TRY(tensor(rank, "y", &y));
+  DLTensor mine = {.data = &address, .ndim = 1, .dtype = {kDLFloat, 64, 1}, .shape = extent};
+  DLTensor parts[kMostRanks];
+  for (int r = 0; r < size; ++r) {
+    parts[r] = mine;
+    parts[r].data = &arrived[r];
+  }
+  address = (double)(uintptr_t)((char*)x.data + x.byte_offset);
+  TRY(all_gather(rank, "tp", &mine, parts));
+  float* sum = (float*)((char*)y.data + y.byte_offset);
+  for (int64_t i = 0; i < rank->problem->count; ++i) {
+    sum[i] = 0;
+    for (int r = 0; r < size; ++r) sum[i] += ((const float*)(uintptr_t)arrived[r])[i];
+  }
+  TRY(barrier(rank, "tp"));
+  return NULL;
+}
+
 static const char* never_waits(shardproof_rank* rank) {
   DLTensor x, y;
   int sent, received;
@@ -232,6 +258,13 @@ const shardproof_subject collective_cheats[] = {
      .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32),
      .unsupported = only_f32_all_reduce,
      .sharded_forward = neighbours_memory,
+     .sharded_backward = backward},
+    {.name = "sends_addresses",
+     .op = "collective",
+     .axes = tp,
+     .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32),
+     .unsupported = only_f32_all_reduce,
+     .sharded_forward = sends_addresses,
      .sharded_backward = backward},
     COLLECTIVE("never_waits", never_waits, backward, only_shift),
     COLLECTIVE("deadlock", deadlock, backward, only_shift),
