@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <functional>
 
 #include "harness/check/domain.h"
 

@@ -71,7 +71,7 @@ shardproof_contract as_promise(const Contract& contract) {
 
 // Changes an attention problem into one that keeps these limits.
 void keep_limits(std::uint32_t limits, Problem& problem) {
-  const auto has = [&](int limit) { return (limits & static_cast<std::uint32_t>(limit)) != 0; };
+  const auto has = [&](std::uint32_t limit) { return (limits & limit) != 0; };
   if (has(SHARDPROOF_DIMS_OF_8)) {
     for (Index* dim : {&problem.dim, &problem.dim_v}) *dim = (*dim + 7) / 8 * 8;
   }

@@ -3,10 +3,9 @@
 // returns a table of subjects that lives as long as the library.
 //
 // Kinds of subjects:
-//  - a local kernel, attention or mlp: judged by itself on one rank as `name`, and inside
-//    shardproof's own orchestrations: attention as `name@ring` (key/value blocks travel along the
-//    mesh axis cp, results are merged by lse) and `name@heads` (heads are cut along tp), mlp as
-//    `name@column_row` (hidden units are cut along tp, partial sums are added);
+//  - a local kernel, attention or mlp: judged on one rank as `name`, and inside shardproof's own
+//    orchestrations: attention as `name@ring` (key/value blocks travel along the mesh axis cp) and
+//    `name@heads` (heads are cut along tp), mlp as `name@column_row` (hidden units along tp);
 //  - a sharded implementation of one of these: it gets its shards and communicates;
 //  - a collective: the same with the operator `collective`.
 //
@@ -17,16 +16,14 @@
 // their strides are given all the same) unless the subject says any_strides. No extent of what a
 // kernel is given is 0; a sharded implementation may own nothing.
 //
-// Threads and streams. All tensors are in the memory of the host, and what a function returns from
-// is done: one that uses threads or a GPU waits for them. Functions are called by one thread at a
-// time. Simulated ranks are fibers of one thread that switch inside communication; each of them has
-// a stack of 256 KiB and a copy of the library to itself, so that static variables are one rank's
-// (link with -fno-gnu-unique). In the MPI world each rank is a process.
+// Threads and streams. Tensors are in the memory of the host; a function that uses threads or a GPU
+// waits for them before it returns. One thread calls at a time. Simulated ranks are fibers of one
+// thread, each with a stack of 256 KiB and a copy of the library and its static variables to itself
+// (link with -fno-gnu-unique); ranks of the MPI world are processes.
 //
-// Errors. Functions return NULL, or a text that says in a line what went wrong; it may live in
-// static memory. A subject that cannot do a case says so beforehand (`unsupported`): that is a
-// refusal, which is counted; an error, a crash, an exit and a hang while it runs are failures.
-// C++ exceptions may leave a function; longjmp past it is not allowed.
+// Errors. Functions return NULL, or a line (static memory will do) that says what went wrong. What
+// `unsupported` says beforehand is a refusal, and counted as one; errors, crashes, exits and hangs
+// are failures. C++ exceptions may leave a function, longjmp may not.
 #pragma once
 
 #include <dlpack/dlpack.h>
@@ -40,8 +37,7 @@
 #define SHARDPROOF_EXPORT __attribute__((visibility("default")))
 #endif
 
-// Storage types. tf32 is stored as f32 with 10 bits of significand behind the point; as a DLTensor
-// it is a 32-bit float. bf16 is DLPack's kDLBfloat.
+// Storage types. tf32 is stored as f32 whose last 13 bits are 0; bf16 is DLPack's kDLBfloat.
 typedef enum shardproof_dtype {
   SHARDPROOF_F64,
   SHARDPROOF_F32,
@@ -240,17 +236,13 @@ enum {
   SHARDPROOF_SINK = 1 << 3  // sharded implementations only
 };
 
-// What attention can do only: cases that are drawn for it are made so. Masks are chosen on the
-// command line (--mask), single problems refused by `unsupported`.
-enum {
-  SHARDPROOF_SAME_DIMS = 1 << 0,     // dim_v = dim
-  SHARDPROOF_SAME_HEADS = 1 << 1,    // kv_heads = heads
-  SHARDPROOF_SAME_LENGTHS = 1 << 2,  // keys = queries
-  SHARDPROOF_DIMS_OF_8 = 1 << 3      // dim and dim_v are multiples of 8
-};
+// What attention can do only; cases that are drawn for it are made so (masks: --mask).
+#define SHARDPROOF_SAME_DIMS 1u     // dim_v = dim
+#define SHARDPROOF_SAME_HEADS 2u    // kv_heads = heads
+#define SHARDPROOF_SAME_LENGTHS 4u  // keys = queries
+#define SHARDPROOF_DIMS_OF_8 8u     // dim and dim_v are multiples of 8
 
-// Where a kernel is placed; 0 stands for everywhere.
-enum {
+enum {  // where a kernel is placed; 0: everywhere
   SHARDPROOF_ALONE = 1 << 0,
   SHARDPROOF_RING = 1 << 1,
   SHARDPROOF_HEADS = 1 << 2,
@@ -259,8 +251,7 @@ enum {
 
 #define SHARDPROOF_DTYPE(name) (1u << (name))
 
-// Makes a subject a mutant: it is deliberately wrong, and `shardproof mutants --plugin` demands
-// that the property `killer` falsifies it.
+// Makes a subject a mutant, which `shardproof mutants --plugin` demands that `killer` falsifies.
 typedef struct shardproof_fault {
   const char* killer;
   const char* says;  // the fault in a line
@@ -278,9 +269,8 @@ typedef struct shardproof_subject {
   int any_strides;      // takes tensors with any strides, also broadcast or far apart ones
   const shardproof_fault* fault;  // NULL: none
 
-  // Sharded implementations: the mesh axes that they can be cut along, ending with NULL. attention:
-  // "cp" cuts tokens, "tp" heads; mlp: "tp" cuts hidden units; collective: "tp" cuts parts. NULL:
-  // one rank.
+  // Sharded implementations: the mesh axes that can cut them, ending with NULL: "cp" tokens and
+  // "tp" heads of attention, "tp" hidden units of an mlp or parts of a collective. NULL: one rank.
   const char* const* axes;
   int any_layout;  // tokens may lie as zigzag pairs or stripes along cp, too
 

@@ -27,7 +27,7 @@ class SimWorld final : public World {
   void run_rank(SimRank& rank, const Subject& subject);
   Outcome collect(int ranks, const RunOptions& options);
 
-  ProcessState process_;        // before any case
+  ProcessState process_;  // before any case
   bool looks_at_signals_ = false;
   RankDevices devices_;
   SimRun run_;

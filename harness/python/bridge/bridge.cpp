@@ -1,14 +1,14 @@
 // The plugin through which Python functions are subjects. What they promise stands in a manifest
-// (JSON; the environment's SHARDPROOF_PYTHON_MANIFEST) that the Python package writes. They run in a
-// Python process of their own, started at the first call: tensors go there and back through shared
-// memory, requests and answers as JSON through a socket. A function that crashes, hangs or prints does
-// it there.
-#include "harness/python/bridge/server.h"
-
+// (JSON; the environment's SHARDPROOF_PYTHON_MANIFEST) that the Python package writes. They run in
+// a Python process of their own, started at the first call: tensors go there and back through
+// shared memory, requests and answers as JSON through a socket. A function that crashes, hangs or
+// prints does it there.
 #include <array>
 #include <fstream>
 #include <map>
 #include <utility>
+
+#include "harness/python/bridge/server.h"
 
 namespace shardproof_python {
 namespace {
@@ -75,9 +75,9 @@ Tensors tensors_of(const shardproof_problem& problem, bool backward) {
 }
 
 Json describe(const shardproof_problem& p) {
-  return {{"dtype", kDtypes[p.dtype]}, {"scale", p.scale},           {"softcap", p.softcap},
-          {"activation", p.activation}, {"gated", p.gated != 0},     {"batch", p.batch},
-          {"heads", p.heads},           {"kv_heads", p.kv_heads},    {"world", p.world},
+  return {{"dtype", kDtypes[p.dtype]},  {"scale", p.scale},       {"softcap", p.softcap},
+          {"activation", p.activation}, {"gated", p.gated != 0},  {"batch", p.batch},
+          {"heads", p.heads},           {"kv_heads", p.kv_heads}, {"world", p.world},
           {"queries", p.queries},       {"keys", p.keys}};
 }
 
@@ -190,11 +190,10 @@ void read_manifest() {
                                                       {"bias", SHARDPROOF_BIAS},
                                                       {"gated", SHARDPROOF_GATED},
                                                       {"sink", SHARDPROOF_SINK}};
-  const std::map<std::string, std::uint32_t> limits{
-      {"same_dims", SHARDPROOF_SAME_DIMS},
-      {"same_heads", SHARDPROOF_SAME_HEADS},
-      {"same_lengths", SHARDPROOF_SAME_LENGTHS},
-      {"dims_of_8", SHARDPROOF_DIMS_OF_8}};
+  const std::map<std::string, std::uint32_t> limits{{"same_dims", SHARDPROOF_SAME_DIMS},
+                                                    {"same_heads", SHARDPROOF_SAME_HEADS},
+                                                    {"same_lengths", SHARDPROOF_SAME_LENGTHS},
+                                                    {"dims_of_8", SHARDPROOF_DIMS_OF_8}};
   std::map<std::string, std::uint32_t> dtypes;
   for (const std::string& name : kDtypes) dtypes[name] = SHARDPROOF_DTYPE(dtype_of(name));
   for (const Json& json : subjects) {

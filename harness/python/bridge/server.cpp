@@ -27,9 +27,7 @@ std::size_t elements_of(const DLTensor& tensor) {
   return elements;
 }
 
-std::size_t bytes_of(const DLTensor& tensor) {
-  return elements_of(tensor) * tensor.dtype.bits / 8;
-}
+std::size_t bytes_of(const DLTensor& tensor) { return elements_of(tensor) * tensor.dtype.bits / 8; }
 
 std::size_t aligned(std::size_t bytes) {
   return (bytes + Server::kAlign - 1) / Server::kAlign * Server::kAlign;
@@ -153,8 +151,7 @@ void Server::send(const std::string& text) const {
   std::string message(reinterpret_cast<const char*>(&size), sizeof size);
   message += text;
   for (std::size_t at = 0; at < message.size();) {
-    const ssize_t count =
-        ::send(socket_, message.data() + at, message.size() - at, MSG_NOSIGNAL);
+    const ssize_t count = ::send(socket_, message.data() + at, message.size() - at, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) throw std::ios_base::failure("gone");
     at += static_cast<std::size_t>(count);

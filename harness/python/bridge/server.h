@@ -46,7 +46,8 @@ class Server {
   // Sends the request and waits for the answer. Throws what Python raised, or that it died.
   void converse(const Json& request);
 
-  // Takes over what Python made of a tensor of the request; also of inputs, which it must not change.
+  // Takes over what Python made of a tensor of the request; also of inputs, which it must not
+  // change.
   void get(const std::string& name, const DLTensor& tensor, const Json& request) const;
 
  private:

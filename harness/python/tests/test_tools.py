@@ -9,7 +9,8 @@ HERE = Path(__file__).parent
 
 
 def python(*arguments, folder):
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(HERE.parent / "src"), str(HERE)]))
+    path = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])
+    environment = dict(os.environ, PYTHONPATH=path)
     return subprocess.run([sys.executable, *map(str, arguments)], cwd=folder, env=environment,
                           capture_output=True, text=True, timeout=300, check=False)
 

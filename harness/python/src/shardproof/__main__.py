@@ -1,5 +1,5 @@
-"""python -m shardproof COMMAND FILE.py[:NAME] [ARGUMENT...]: `shardproof fuzz`, check or replay with
-the subjects that a Python file decorates."""
+"""python -m shardproof COMMAND FILE.py[:NAME] [ARGUMENT...]: `shardproof fuzz`, `check` or `replay`
+with the subjects that a Python file decorates."""
 
 import os
 import sys

@@ -44,6 +44,7 @@ def gradients(subject, function, arrays, upstream):
     results = function(*inputs)
     given = [g.to(r.dtype) for g, r in zip(convert(subject, upstream), results)]
     with_gradient = [(r, g) for r, g in zip(results, given) if r.requires_grad]
-    found = torch.autograd.grad([r for r, _ in with_gradient], inputs, [g for _, g in with_gradient],
-                                allow_unused=True)
-    return [np.zeros(a.shape) if g is None else array(g) for a, g in zip(arrays, found)], len(results)
+    found = torch.autograd.grad([r for r, _ in with_gradient], inputs,
+                                [g for _, g in with_gradient], allow_unused=True)
+    found = [np.zeros(a.shape) if g is None else array(g) for a, g in zip(arrays, found)]
+    return found, len(results)

@@ -53,7 +53,7 @@ class Subject:
 
     def manifest(self):
         """What the bridge needs to know."""
-        # One promise for problems of every dtype: f64 problems are computed in f64 or are not taken.
+        # One promise for problems of every dtype: those of f64 are computed in f64 or not taken.
         precision = dict(self.precision)
         if precision.get("accumulator") == "f32":
             del precision["accumulator"]  # the default of all dtypes but f64
@@ -62,7 +62,7 @@ class Subject:
                 "where": self.where}
 
     def run(self, phase, problem, tensors):
-        """Computes a phase from arrays by name; writes results into those that are to be written."""
+        """Computes a phase from arrays by name; writes results into those that wait for them."""
         implementation = {"attention": _attention, "mlp": _mlp}[self.op]
         getattr(implementation, phase)(self, problem, tensors)
 
@@ -83,9 +83,9 @@ def attention(function=None, *, precision="f32", dtypes=("f32",), softcap=False,
               blind_rows=True, repeat_kv=False, limits=(), summary=None):
     """Makes attention(q, k, v, *, mask, scale) -> out or (out, lse) a subject.
 
-    q [batch, queries, heads, dim], k [batch, keys, kv_heads, dim], v [batch, keys, kv_heads, dim_v],
-    mask [batch, queries, keys] bool, True: visible; out [batch, queries, heads, dim_v], lse [batch,
-    heads, queries]. Head h reads key/value head h * kv_heads // heads.
+    q [batch, queries, heads, dim], k [batch, keys, kv_heads, dim], v [batch, keys, kv_heads,
+    dim_v], mask [batch, queries, keys] bool, True: visible; out [batch, queries, heads, dim_v], lse
+    [batch, heads, queries]. Head h reads key/value head h * kv_heads // heads.
 
     precision: the dtype in which products accumulate ("f32"; f64 problems: f64), or a dict of the
         fields of a contract, {"probability": "bf16", "ulp_exp": 4}.
