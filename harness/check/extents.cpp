@@ -67,7 +67,7 @@ void make_distinct(Case& value, const Domain& domain) {
 void make_little(Case& value, const Domain& domain, double work) { halve(value, domain, work, {}); }
 
 void make_long(Case& value, const Domain& domain, const std::function<std::uint64_t()>& random) {
-  constexpr double kWork = 1 << 17;
+  constexpr double kWork = 1 << 16;
   std::vector<const FieldDomain*> candidates;
   for (const FieldDomain& each : domain.fields) {
     if (is_extent(each, value) && each.field->longest > each.maximum) candidates.push_back(&each);
@@ -82,6 +82,7 @@ void make_long(Case& value, const Domain& domain, const std::function<std::uint6
   }
   halve(value, domain, kWork, pinned);
   halve(value, domain, kWork, {pinned.front()});
+  halve(value, domain, kWork, {});
 }
 
 }  // namespace shardproof

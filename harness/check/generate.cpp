@@ -21,7 +21,7 @@ constexpr int kSize = 100;              // RapidCheck's size; above it draws are
 constexpr std::uint64_t kStretch = 64;  // cases in a row that share their swarm
 constexpr std::uint64_t kAttempts = 16;
 constexpr std::uint64_t kPairTurn = 4;   // every so many cases it is a pair's turn
-constexpr std::uint64_t kLongTurn = 32;  // one in so many cases is long somewhere
+constexpr std::uint64_t kLongTurn = 48;  // one in so many cases is long somewhere
 
 using IndexGen = rc::Gen<Index>;
 

@@ -236,7 +236,7 @@ std::span<const Field> all_fields() {
       listed<&Problem::max_norm, kMaxNorms>("max_norm"),
       choice<&Problem::collective, names_of_collective>("collective"),
       number<&Problem::parts, 16, 16>("parts", "parts", 1, 1),
-      number<&Problem::count, 64, 65536, 65537>("count", "count", 0, 1),
+      number<&Problem::count, 64, 65536, 4097>("count", "count", 0, 1),
       number<&Problem::root, 15, 15>("root", "root", 0, 0),
       number<&Problem::vocab, 64, 2048, 65537>("vocab", "vocab", 1, 1),
       number<&Problem::padding, 12, 100, 129>("padding", "padding", 0, 0),
