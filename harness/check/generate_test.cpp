@@ -114,7 +114,7 @@ TEST(Generate, NowAndThenOneExtentIsLong) {
     if (each.field->longest == 0) continue;
     EXPECT_GE(longest[each.field->name], each.field->longest / 2) << each.field->name;
   }
-  EXPECT_LT(heavy, static_cast<int>(kCases / 1000));
+  EXPECT_LT(heavy, static_cast<int>(kCases / 500));
 }
 
 TEST(Generate, ExtentsAreMostlyDistinct) {

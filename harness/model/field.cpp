@@ -238,7 +238,7 @@ std::span<const Field> all_fields() {
       number<&Problem::parts, 16, 16>("parts", "parts", 1, 1),
       number<&Problem::count, 64, 65536, 4097>("count", "count", 0, 1),
       number<&Problem::root, 15, 15>("root", "root", 0, 0),
-      number<&Problem::vocab, 64, 2048, 65537>("vocab", "vocab", 1, 1),
+      number<&Problem::vocab, 64, 2048, 8193>("vocab", "vocab", 1, 1),
       number<&Problem::padding, 12, 100, 129>("padding", "padding", 0, 0),
       listed<&Problem::smoothing, kSmoothings>("smoothing"),
       listed<&Problem::ignored, kIgnored>("ignored"),
