@@ -8,6 +8,7 @@
 #include <limits>
 #include <tuple>
 
+#include "harness/check/noise.h"
 #include "harness/model/require.h"
 
 namespace shardproof {
@@ -159,7 +160,10 @@ Comparison compare(const Gathered& got, const ExpectedTensor& want) {
   } else if (result.rejected > 0) {
     name_rejection(sides, likely, result);
   } else if (want.rms_applies && !(result.rms <= kLargestRms)) {
-    result.symptom = symptom::kNoise;
+    // The mean square is at most 1; so far off it may be by chance.
+    const double chance = std::exp(kDeviations / 2 * relative_deviation(got, want));
+    result.allowed_rms = std::max(kLargestRms, chance);
+    if (!(result.rms <= result.allowed_rms)) result.symptom = symptom::kNoise;
   }
   return result;
 }
@@ -219,8 +223,8 @@ Verdict verdict_of(const Comparison& comparison, const Shape& shape) {
   result.want = comparison.want;
   result.bound = comparison.bound;
   if (comparison.symptom == symptom::kNoise) {
-    result.message = fmt::format("{}: RMS of error / sigma is {:.3f}, at most {} is allowed",
-                                 comparison.tensor, comparison.rms, kLargestRms);
+    result.message = fmt::format("{}: RMS of error / sigma is {:.3f}, at most {:.3f} is allowed",
+                                 comparison.tensor, comparison.rms, comparison.allowed_rms);
     return result;
   }
   const auto at = shape.coordinates(comparison.element);

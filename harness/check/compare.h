@@ -42,12 +42,13 @@ struct Comparison {
   std::string_view tensor;
   std::string_view symptom;  // empty: accepted
   Index elements = 0;
-  Index rejected = 0;       // elements over their bound
-  double worst_ratio = 0;   // greatest error / T1; 0 when T1 was not computed
-  double likely_ratio = 0;  // greatest error / T2
-  double rms = 0;           // RMS(error / sigma); 0 when sigma was not computed
-  Index element = -1;       // the element reported: the first NaN or infinity, else the worst
-  double got = 0;           // there
+  Index rejected = 0;                // elements over their bound
+  double worst_ratio = 0;            // greatest error / T1; 0 when T1 was not computed
+  double likely_ratio = 0;           // greatest error / T2
+  double rms = 0;                    // RMS(error / sigma); 0 when sigma was not computed
+  double allowed_rms = kLargestRms;  // more where few roundings make the error of many elements
+  Index element = -1;  // the element reported: the first NaN or infinity, else the worst
+  double got = 0;      // there
   double want = 0;
   double bound = 0;
 };

@@ -251,6 +251,21 @@ TEST(Compare, NoiseBelowEveryBoundFailsTheRmsTestWhereItApplies) {
   EXPECT_EQ(symptom_of(got, want), "");
 }
 
+TEST(Compare, ErrorsThatRowsShareAreFewSoThatTheirMeanSaysLess) {
+  ExpectedTensor want = expected({64, 32});
+  want.rms_applies = true;
+  Gathered got = right_answer(want);
+  for (std::size_t i = 0; i < got.got.size(); ++i) {
+    got.got[i] += i / 32 % 4 == 0 ? 2.4e-7 : 1e-8;  // 16 rows of 64 hold nearly all of it
+  }
+  const Comparison shared = compare(got, want);
+  EXPECT_NEAR(shared.rms, 1.2, 0.01);
+  EXPECT_EQ(shared.symptom, "");
+  EXPECT_GT(shared.allowed_rms, 1.5);
+  for (std::size_t i = 0; i < got.got.size(); ++i) got.got[i] += i % 2 ? 2e-7 : -2e-7;
+  EXPECT_EQ(symptom_of(got, want), "too noisy (RMS)");
+}
+
 TEST(Compare, EmptyTensorsAgreeButNotWithAnotherShape) {
   const ExpectedTensor want = expected({0, 4});
   EXPECT_EQ(symptom_of(right_answer(want), want), "");

@@ -11,8 +11,6 @@ namespace {
 // A value rounded twice instead of once has twice the mean square.
 constexpr double kLargestRatio = 1.1;
 
-constexpr double kDeviations = 6;
-
 struct Energy {
   double sum = 0;
   double variance = 0;  // relative
@@ -43,6 +41,10 @@ Energy energy_of(const Gathered& got, const ExpectedTensor& want) {
 }
 
 }  // namespace
+
+double relative_deviation(const Gathered& got, const ExpectedTensor& want) {
+  return std::sqrt(energy_of(got, want).variance);
+}
 
 Noise compare_noise(const Gathered& many, const Gathered& one, const ExpectedTensor& want) {
   const Energy got = energy_of(many, want);

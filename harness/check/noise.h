@@ -5,6 +5,13 @@
 
 namespace shardproof {
 
+inline constexpr double kDeviations = 6;  // of a sum of squares, until it is evidence
+
+// How unsure the sum of squared errors, each relative to the model's, is as a measure: its standard
+// deviation, relative, as the differences among rows and among columns show it. Elements of a row
+// that share a rounding are one error and not many.
+double relative_deviation(const Gathered& got, const ExpectedTensor& want);
+
 struct Noise {
   double ratio = 1;    // of the sums of squared errors, each relative to the model's
   double allowed = 1;  // the largest ratio that is no evidence
