@@ -82,7 +82,11 @@ const shardproof_plugin* PluginLibrary::load_copy() {
     throw Error(fmt::format("--plugin: no memory for a copy of {}: {}", path_.string(),
                             std::strerror(errno)));
   }
-  return load(fmt::format("/proc/self/fd/{}", file), path_);
+  const shardproof_plugin* table = load(fmt::format("/proc/self/fd/{}", file), path_);
+  if (table->subject_count != table_->subject_count) {
+    throw Error(fmt::format("--plugin: {} has other subjects each time", path_.string()));
+  }
+  return table;
 }
 
 }  // namespace shardproof
