@@ -14,15 +14,15 @@ bool is_extent(const FieldDomain& each, const Case& value) {
   return !each.is_choice && !field.placement && field.key != "mask" && is_used(field, value);
 }
 
-// Halves the longest extent but the pinned ones until the arithmetic is little.
-void halve(Case& value, const Domain& domain, double work,
+// Halves the longest extent but the pinned ones, down to `least`, until the arithmetic is little.
+void halve(Case& value, const Domain& domain, double work, Index least,
            const std::vector<const Field*>& pinned) {
   const auto is_pinned = [&](const Field* field) {
     return std::find(pinned.begin(), pinned.end(), field) != pinned.end();
   };
   while (value.problem.op->work(value.problem) > work) {
     const FieldDomain* longest = nullptr;
-    Index most = 2;
+    Index most = least;
     for (const FieldDomain& each : domain.fields) {
       if (!is_extent(each, value) || is_pinned(each.field)) continue;
       const Index extent = each.field->get(value, domain.vocabulary);
@@ -64,7 +64,9 @@ void make_distinct(Case& value, const Domain& domain) {
   }
 }
 
-void make_little(Case& value, const Domain& domain, double work) { halve(value, domain, work, {}); }
+void make_little(Case& value, const Domain& domain, double work) {
+  halve(value, domain, work, 2, {});
+}
 
 void make_long(Case& value, const Domain& domain, const std::function<std::uint64_t()>& random) {
   constexpr double kWork = 1 << 16;
@@ -80,9 +82,10 @@ void make_long(Case& value, const Domain& domain, const std::function<std::uint6
                     domain.vocabulary);
     pinned.push_back(each.field);
   }
-  halve(value, domain, kWork, pinned);
-  halve(value, domain, kWork, {pinned.front()});
-  halve(value, domain, kWork, {});
+  halve(value, domain, kWork, 2, pinned);
+  halve(value, domain, kWork, 1, pinned);
+  halve(value, domain, kWork, 1, {pinned.front()});
+  halve(value, domain, kWork, 1, {});
 }
 
 }  // namespace shardproof
