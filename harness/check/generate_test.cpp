@@ -112,7 +112,7 @@ TEST(Generate, NowAndThenOneExtentIsLong) {
   }
   for (const FieldDomain& each : domain.fields) {
     if (each.field->longest == 0) continue;
-    EXPECT_GE(longest[each.field->name], each.field->longest / 2) << each.field->name;
+    EXPECT_GE(longest[each.field->name], each.field->longest / 4) << each.field->name;
   }
   EXPECT_LT(heavy, static_cast<int>(kCases / 500));
 }
