@@ -55,11 +55,13 @@ class Exact:
         self.capped = np.tanh(scores / self.cap) if self.cap else None
         z = np.where(self.mask, self.cap * self.capped if self.cap else scores, -np.inf)
         top = z.max(axis=3, initial=-np.inf)
-        finite = np.where(np.isfinite(top), top, 0)
+        top = np.where(np.isfinite(top), top, 0)
+        weights = np.exp(z - top[..., None])
+        sums = weights.sum(axis=3)
         with np.errstate(divide="ignore"):
-            self.lse = np.log(np.exp(z - finite[..., None]).sum(axis=3)) + finite
-        safe = np.where(np.isfinite(self.lse), self.lse, 0)
-        self.p = np.exp(z - safe[..., None])
+            self.lse = np.log(sums) + top
+        # Not exp(z - lse): the rounding of a large lse would be in every p of its row.
+        self.p = weights / np.where(sums > 0, sums, 1)[..., None]
 
     def gradients(self, dout, dlse):
         """(dq, dk, dv) for the upstream gradients of out (None: 0) and lse."""
