@@ -81,13 +81,15 @@ INSTANTIATE_TEST_SUITE_P(
 // Simulated ranks share their addresses: what a rank tells another of them is found out by real
 // processes, which is why sharded implementations should be judged there, too.
 TEST_F(Program, APluginWhoseRanksReadEachOthersMemoryIsFoundByProcesses) {
-  const std::string flags =
-      "fuzz --seed=2 --jobs=1 --cases=100 --mesh=tp=2..3 "
-      "--subject=sends_addresses --plugin=" +
-      plugin("cheats");
-  EXPECT_EQ(run(flags).exit_code, 0);
+  const auto check = [&](const std::string& world) {
+    return run(
+        "check 'collective collective=all_reduce parts=2 count=3 root=0 dtype=f32 "
+        "data=normal seed=1 | sends_addresses world=" +
+        world + " device=cpu mesh=tp:2' --plugin=" + plugin("cheats"));
+  };
+  EXPECT_EQ(check("sim").exit_code, 0);
   if (!fs::exists(kBuild + "/shardproof_rank")) GTEST_SKIP() << "MPI was not found";
-  const Ran ran = run(flags + " --world=mpi --ranks=3");
+  const Ran ran = check("mpi");
   EXPECT_EQ(ran.exit_code, 1) << ran.output;
 }
 
