@@ -168,6 +168,8 @@ nlohmann::ordered_json record(const Hunt& hunt) {
           {"killed_by", hunt.killers},
           {"cases", hunt.cases},
           {"seconds", hunt.seconds},
+          {"signature", hunt.failure.signature},
+          {"found", hunt.failure.found},
           {"shrunk", hunt.failure.shrunk},
           {"diagnosis", hunt.failure.diagnosis},
           {"explanation", hunt.failure.explanation},

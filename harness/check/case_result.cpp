@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "harness/check/diagnose.h"
 #include "harness/check/ladder.h"
 #include "harness/check/pool.h"
 #include "harness/run/pack.h"
@@ -177,9 +176,6 @@ CaseResult summarize(const CaseReport& report, const Tables& tables, bool all_nu
     result.tensors = tensor_numbers(*report.base, all_numbers);
   }
   if (completed && all_numbers) result.ladder = ladder(*report.base);
-  if (completed && all_numbers && report.first_failure() != nullptr) {
-    result.diagnosis = diagnose(*report.base);
-  }
   return result;
 }
 

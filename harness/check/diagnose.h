@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/check/property.h"
+#include "harness/check/judge.h"
 
 namespace shardproof {
 
@@ -18,7 +18,10 @@ std::vector<std::string> dimension_names(std::string_view tensor, int rank, int 
 std::vector<std::string> diagnose(const Run& run);
 
 // Whether two runs of one problem went wrong in the same way: their values agree within twice the
-// bounds, and some value is wrong by more than that.
+// bounds, where one is wrong within half its error, and both are wrong in some element.
 bool is_alike(const Run& run, const Run& other);
+
+// Whether one property says the same of two subjects, to the last digit.
+bool is_alike(const Judgement& failure, const Judgement& other);
 
 }  // namespace shardproof

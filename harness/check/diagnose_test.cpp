@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "harness/check/fake.h"
 
 namespace shardproof {
@@ -84,11 +86,56 @@ TEST_F(Diagnosis, RunsAreAlikeThatAreWrongInTheSameWay) {
   EXPECT_FALSE(is_alike(run_, other));
 }
 
-TEST_F(Diagnosis, AnErrorNearItsBoundIsLikeNothing) {
-  const shardproof::Run other = run_;
+TEST_F(Diagnosis, ARightRunIsLikeNoWrongOne) {
+  const shardproof::Run right = run_;
   got(0)[3] += 1.2e-5;  // T2 is 1e-5
   EXPECT_FALSE(diagnose(run_).empty());
+  EXPECT_FALSE(is_alike(run_, right));
+  shardproof::Run nearly = right;
+  nearly.outcome.tensors[0].got[3] += 0.9e-5;  // nearer to the wrong value than to the right one
+  EXPECT_FALSE(is_alike(run_, nearly));
+  EXPECT_FALSE(is_alike(nearly, run_));
+}
+
+TEST_F(Diagnosis, AnErrorNearItsBoundIsLikeOneWithinHalfOfIt) {
+  shardproof::Run other = run_;
+  got(0)[3] += 1.4e-5;
+  other.outcome.tensors[0].got[3] += 1.1e-5;
+  EXPECT_TRUE(is_alike(run_, other));
+  other.outcome.tensors[0].got[3] += 2e-5;  // 1.7e-5 apart, of an error of 3.1e-5
   EXPECT_FALSE(is_alike(run_, other));
+  other.outcome.tensors[0].got[3] = -got(0)[3];
+  EXPECT_FALSE(is_alike(run_, other));
+}
+
+TEST_F(Diagnosis, ALostNumberIsWrongAndLikeNoNumber) {
+  const shardproof::Run right = run_;
+  got(2)[0] = std::nan("");
+  const shardproof::Run other = run_;
+  EXPECT_TRUE(says("wrong: dq")) << all();
+  EXPECT_FALSE(is_alike(run_, right));
+  EXPECT_TRUE(is_alike(run_, other));
+}
+
+TEST(Signature, DoesNotHangOnTheShapeOfAWorkTensor) {
+  Verdict verdict = Verdict::falsified("changed", "");
+  verdict.tensor = "a work tensor [2, 3]";
+  EXPECT_EQ(signature("s", "p", verdict), "s / p / falsified / changed / a work tensor");
+  verdict.tensor = "dq";
+  EXPECT_EQ(signature("s", "p", verdict), "s / p / falsified / changed / dq");
+}
+
+TEST_F(Diagnosis, VerdictsAreAlikeThatSayTheSame) {
+  const Property property{.name = "a", .claim = ""};
+  const Property other_property{.name = "b", .claim = ""};
+  const Judgement failure{&property, Verdict::falsified("lost", "3 of 4\nin one case")};
+  const auto alike = [&](const Property& asked, std::string_view symptom, std::string message) {
+    return is_alike(failure, {&asked, Verdict::falsified(symptom, std::move(message))});
+  };
+  EXPECT_TRUE(alike(property, "lost", "3 of 4\nin another"));
+  EXPECT_FALSE(alike(property, "lost", "2 of 4\nin one case"));
+  EXPECT_FALSE(alike(property, "found", "3 of 4\nin one case"));
+  EXPECT_FALSE(alike(other_property, "lost", "3 of 4\nin one case"));
 }
 
 }  // namespace

@@ -53,19 +53,48 @@ std::vector<const Property*> CaseEvaluator::chosen(const Item& item) const {
   return result;
 }
 
-// The known faults that make the same case go wrong in the same way; a mutant is like itself.
-std::vector<std::string> CaseEvaluator::likenesses(const Run& run) {
-  const Property* const only[] = {tables_.properties.front()};
+// The known faults of which a case's report is like the failure; a mutant is like itself.
+std::vector<std::string> CaseEvaluator::likenesses(
+    Case value, const Property* property, const std::function<bool(const CaseReport&)>& is_like) {
   std::vector<std::string> result;
   for (const Subject* mutant : tables_.subjects) {
-    if (mutant->fault == nullptr || mutant->op != run.subject->op) continue;
-    Case value = run.value;
+    if (mutant->fault == nullptr || mutant->op != value.problem.op->name) continue;
     value.placement.subject = mutant->name;
-    const CaseReport report =
-        judge_->judge(value, only, {.keep_trace = false, .looks_at_signals = false});
-    if (report.base == nullptr || !is_alike(run, *report.base)) continue;
+    const RunOptions lean{.keep_trace = false, .looks_at_signals = false};
+    if (!is_like(judge_->judge(value, {&property, 1}, lean))) continue;
     result.push_back(fmt::format("as in {}: {}", mutant->name, mutant->fault->says));
   }
+  return result;
+}
+
+// The base run is described where its values are wrong, else the first further run of which that
+// is true. Where all values are right, or nobody has them so, the known faults are compared by what
+// the property says of them.
+std::vector<std::string> CaseEvaluator::diagnosis(const CaseReport& report) {
+  const Judgement* failure = report.first_failure();
+  if (failure == nullptr) return {};
+  std::vector<const Run*> runs{report.base.get()};
+  for (const auto& variant : report.variants) runs.push_back(variant.get());
+  std::vector<std::string> result, likes;
+  for (const Run* run : runs) {
+    result = diagnose(*run);
+    if (result.empty()) continue;
+    if (run != runs.front()) result.insert(result.begin(), "in " + to_text(run->value));
+    const auto alone = std::find_if(tables_.properties.begin(), tables_.properties.end(),
+                                    [](const Property* each) { return each->variants == nullptr; });
+    if (alone == tables_.properties.end()) break;
+    likes = likenesses(run->value, *alone, [&](const CaseReport& other) {
+      return other.base != nullptr && is_alike(*run, *other.base);
+    });
+    break;
+  }
+  if (likes.empty()) {
+    likes = likenesses(report.value, failure->property, [&](const CaseReport& other) {
+      const Judgement* same = other.first_failure();
+      return same != nullptr && is_alike(*failure, *same);
+    });
+  }
+  result.insert(result.end(), likes.begin(), likes.end());
   return result;
 }
 
@@ -75,9 +104,7 @@ CaseResult CaseEvaluator::evaluate(const Item& item) {
   const CaseReport report =
       judge_->judge(*prepared_, properties, {.keep_shards = stores, .keep_trace = stores});
   CaseResult result = summarize(report, tables_, item.all_numbers);
-  if (!result.diagnosis.empty()) {
-    for (std::string& each : likenesses(*report.base)) result.diagnosis.push_back(std::move(each));
-  }
+  if (item.all_numbers) result.diagnosis = diagnosis(report);
   if (const Judgement* failure = report.first_failure(); failure && stores) {
     try {
       store_->store(report, *failure, item.golden_path);

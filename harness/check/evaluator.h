@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -41,7 +42,9 @@ class CaseEvaluator : public Evaluator {
 
  private:
   std::vector<const Property*> chosen(const Item& item) const;
-  std::vector<std::string> likenesses(const Run& run);
+  std::vector<std::string> diagnosis(const CaseReport& report);
+  std::vector<std::string> likenesses(Case value, const Property* property,
+                                      const std::function<bool(const CaseReport&)>& is_like);
 
   const Tables& tables_;
   Vocabulary vocabulary_;

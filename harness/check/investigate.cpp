@@ -40,9 +40,9 @@ Failure Investigator::investigate(const Judged& judged) {
   failure.origin = judged.origin;
   failure.found = failure.shrunk = to_text(judged.value);
 
-  WorkerLimits limits = options_.limits;
-  if (failed.verdict.kind == VerdictKind::kTimedOut) limits.case_seconds /= 5;
-  workers_ = std::make_unique<Workers>(evaluator_, 1, limits);
+  starts_fast_ = judged.value.placement.world == tables_.worlds.front().name;
+  limits_ = options_.limits;
+  if (failed.verdict.kind == VerdictKind::kTimedOut) limits_.case_seconds /= 5;
   const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(1e9 * options_.shrink_seconds);
   const auto out_of_time = [&] { return now_ns() > deadline || interrupt_.came(); };
   const std::string property = ran ? failure.property : "";
@@ -105,7 +105,9 @@ void Investigator::store_lost(const Judged& judged, const Failure& failure,
       failure.verdict, path);
 }
 
+// Each in a process of its own, so that nothing hangs on what ran before, unless that takes long.
 CaseResult Investigator::evaluate(Item item) {
+  if (!workers_ || starts_fast_) workers_ = std::make_unique<Workers>(evaluator_, 1, limits_);
   workers_->give({std::move(item)});
   for (;;) {
     std::vector<Finished> finished = workers_->wait(1);

@@ -1,5 +1,5 @@
 // Investigator: what happens to the first failure of a signature: repeated, shrunk under the same
-// signature, stored as a golden and written down, all in a worker of its own.
+// signature, stored as a golden and written down, all in workers of its own.
 #pragma once
 
 #include <filesystem>
@@ -34,6 +34,8 @@ class Investigator {
   Evaluator& evaluator_;
   InvestigatorOptions options_;
   Interrupt& interrupt_;
+  WorkerLimits limits_;
+  bool starts_fast_ = true;  // the world simulates ranks
   std::unique_ptr<Workers> workers_;
 };
 

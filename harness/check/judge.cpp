@@ -111,6 +111,7 @@ class Judge::Runs {
       : judge_(judge), subject_(subject), base_(make(value, options)) {}
 
   const std::shared_ptr<const Run>& base() const { return base_; }
+  const std::vector<std::shared_ptr<const Run>>& others() const { return others_; }
 
   // The run of a variant, afresh when it equals the base; null when the subject cannot run it.
   const Run* variant(const Case& value) {
@@ -238,6 +239,7 @@ CaseReport Judge::judge_in_its_world(const Case& value, std::span<const Property
   if (!completed && report.first_failure() == nullptr) {
     report.judgements.push_back({properties.front(), verdict_of_ending(report.base->outcome)});
   }
+  report.variants = runs.others();
   report.overall = shardproof::overall(report.judgements);
   return report;
 }

@@ -36,8 +36,9 @@ struct CaseReport {
   Case value;
   std::vector<Judgement> judgements;  // empty when refused
   VerdictKind overall = VerdictKind::kDiscarded;
-  std::string refusal;              // the subject's reason
-  std::shared_ptr<const Run> base;  // null when refused
+  std::string refusal;                               // the subject's reason
+  std::shared_ptr<const Run> base;                   // null when refused
+  std::vector<std::shared_ptr<const Run>> variants;  // the further runs, as properties asked
 
   const Judgement* first_failure() const;
 };

@@ -75,7 +75,9 @@ std::string signature(std::string_view subject, std::string_view property, const
   std::string result(subject);
   result.append(" / ").append(property).append(" / ").append(name(verdict.kind));
   if (!verdict.symptom.empty()) result.append(" / ").append(verdict.symptom);
-  if (!verdict.tensor.empty()) result.append(" / ").append(verdict.tensor);
+  // A work tensor has no name but its shape, which another case changes.
+  const std::string_view tensor = verdict.tensor;
+  if (!tensor.empty()) result.append(" / ").append(tensor.substr(0, tensor.find(" [")));
   return result;
 }
 

@@ -99,6 +99,23 @@ TEST(Shrink, FindsTheMinimumOfALengthThatDependsOnTheMesh) {
       "device=cpu mesh=tp:1,cp:3 layout=zigzag");
 }
 
+TEST(Shrink, MeetsWhereALayoutOrRanksWouldDo) {
+  expect_gate(
+      [](const Case& c) {
+        const bool cut = c.placement.mesh.size("cp") >= 2 || c.placement.layout == Layout::kZigzag;
+        return c.problem.kv >= 2 && cut;
+      },
+      "toy heads=1 q=1 kv=2 dim=1 mask=none dtype=f32 data=normal seed=0 | right world=sim "
+      "device=cpu mesh=tp:1,cp:2");
+}
+
+TEST(Shrink, MeetsWhereLuckOrAChoiceWouldDo) {
+  expect_gate(
+      [](const Case& c) { return c.problem.seed % 4 == 3 || c.problem.dtype == DType::kF64; },
+      "toy heads=1 q=1 kv=1 dim=1 mask=none dtype=f64 data=normal seed=0 | right world=sim "
+      "device=cpu mesh=tp:1,cp:1");
+}
+
 TEST(Shrink, KeepsASeedThatTheFailureNeeds) {
   const Tables tables = toy_tables();
   const Domain domain = make_domain({.subjects = {"right"}}, tables);
