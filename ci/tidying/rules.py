@@ -52,7 +52,7 @@ FORBIDDEN = [
 WORDS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|/(home|ro" r"ot|Users|wo" r"rk)/")
 # On the platform, by conditional compilation.
 MAY_DEPEND = ("harness/worlds/", "harness/devices/", "harness/run/fiber.cpp")
-MAY_HOLD_STATE = r"^harness/(model/require|run/whereabouts)\.cpp$|" + MAIN
+MAY_HOLD_STATE = r"^harness/(model/require|run/whereabouts)\.cpp$|/doubles/|" + MAIN
 
 
 class Tree:
