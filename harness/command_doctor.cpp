@@ -13,12 +13,12 @@ namespace {
 double gibibytes(double bytes) { return bytes / (1 << 30); }
 
 template <class Entry>
-int print_places(std::string_view what, const std::vector<Entry>& entries) {
+int print_places(std::string_view what, const std::vector<Entry>& entries, const Tables& tables) {
   int usable = 0;
   for (const Entry& entry : entries) {
-    const std::string why = entry.unavailable();
+    const std::string why = why_not(entry, tables.devices);
     usable += why.empty();
-    fmt::print("{:<7} {:<10} {}\n", what, entry.name,
+    fmt::print("{:<7} {:<11} {}\n", what, entry.name,
                why.empty() ? "usable" : "not usable: " + why);
   }
   return usable;
@@ -42,8 +42,13 @@ int run(const Tables& tables) {
              gibibytes(memory), limit_text(RLIMIT_AS), count,
              gibibytes(static_cast<double>(fair_memory(count))));
   fmt::print("\n");
-  const int worlds = print_places("world", tables.worlds);
-  const int devices = print_places("device", tables.devices);
+  const int worlds = print_places("world", tables.worlds, tables);
+  const int devices = print_places("device", tables.devices, tables);
+  for (const DeviceEntry& entry : tables.devices) {
+    if (entry.about == nullptr) continue;
+    fmt::print("\nabout device {}\n", entry.name);
+    for (const std::string& line : entry.about()) fmt::print("  {}\n", line);
+  }
   fmt::print("\n{} subjects and mutants, {} properties, {} operators, {} masks\n",
              tables.subjects.size(), tables.properties.size(), tables.operators.size(),
              tables.masks.size());

@@ -75,9 +75,9 @@ void list_fields(const Tables& tables) {
 }
 
 template <class Entry>
-void list_places(const std::vector<Entry>& entries) {
+void list_places(const std::vector<Entry>& entries, const Tables& tables) {
   for (const Entry& entry : entries) {
-    const std::string why = entry.unavailable();
+    const std::string why = why_not(entry, tables.devices);
     line(entry.name, why.empty() ? std::string(entry.summary)
                                  : fmt::format("{} (not here: {})", entry.summary, why));
   }
@@ -98,8 +98,8 @@ constexpr std::array<Listing, 12> kListings{{
     {"data", list_data},
     {"layouts", list_layouts},
     {"views", list_views},
-    {"worlds", [](const Tables& tables) { list_places(tables.worlds); }},
-    {"devices", [](const Tables& tables) { list_places(tables.devices); }},
+    {"worlds", [](const Tables& tables) { list_places(tables.worlds, tables); }},
+    {"devices", [](const Tables& tables) { list_places(tables.devices, tables); }},
     {"fields", list_fields},
 }};
 

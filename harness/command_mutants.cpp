@@ -139,7 +139,7 @@ std::string not_here(const Subject& mutant, const Tables& tables) {
   const std::string_view world = tables.property(mutant.fault->killer)->hunted_in;
   for (const WorldEntry& entry : tables.worlds) {
     if (entry.name != world) continue;
-    const std::string why = entry.unavailable();
+    const std::string why = why_not(entry, tables.devices);
     return why.empty() ? why : fmt::format("world {}: {}", world, why);
   }
   return {};

@@ -54,7 +54,8 @@ WORDS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|/(home|ro" r"ot|Users|wo" 
 # On the platform, by conditional compilation.
 MAY_DEPEND = ("harness/worlds/", "harness/devices/", "harness/run/fiber.cpp",
               "harness/plugin/shardproof_plugin.h")  # C and C++
-MAY_HOLD_STATE = r"^harness/(model/require|run/whereabouts|python/bridge/bridge)\.cpp$|" + MAIN
+MAY_HOLD_STATE = (r"^harness/(model/require|run/whereabouts|python/bridge/bridge)\.cpp$|/doubles/|"
+                  + MAIN)
 
 
 class Tree:

@@ -158,7 +158,8 @@ void print_worlds(double seconds, const Tables& tables) {
   fmt::print("\nSmall cases of at most {} ranks, one process that asks\n", kRanks);
   fmt::print("{:<8} {:>9} {:>10}\n", "world", "runs/s", "us a run");
   for (const WorldEntry& entry : all_worlds()) {
-    if (const std::string why = entry.unavailable(); !why.empty()) {
+    if (!entry.device.empty()) continue;
+    if (const std::string why = why_not(entry, tables.devices); !why.empty()) {
       fmt::print("{:<8} not here: {}\n", entry.name, why);
       continue;
     }

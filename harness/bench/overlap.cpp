@@ -124,7 +124,7 @@ void print_overlap(const Tables& tables) {
       "them that hides behind work\n");
   const std::vector<WorldEntry> worlds = all_worlds();
   const WorldEntry& entry = world_named(worlds, "mpi");
-  if (const std::string why = entry.unavailable(); !why.empty()) {
+  if (const std::string why = why_not(entry, tables.devices); !why.empty()) {
     fmt::print("not here: {}\n", why);
     return;
   }

@@ -46,15 +46,23 @@ std::vector<const Entry*> named(std::string_view option, const std::vector<std::
 
 template <class Entry>
 void require_available(std::string_view option, const std::string& name,
-                       const std::vector<Entry>& entries) {
+                       const std::vector<Entry>& entries, const Tables& tables) {
   for (const Entry& entry : entries) {
     if (entry.name != name) continue;
-    if (const std::string why = entry.unavailable(); !why.empty()) {
+    if (const std::string why = why_not(entry, tables.devices); !why.empty()) {
       throw Error(fmt::format("--{}={} cannot run here: {}", option, name, why));
     }
     return;
   }
   unknown(option, name, listed(entries, [](const Entry& entry) { return entry.name; }));
+}
+
+void require_device_of_world(const Restrictions& restrictions, const Tables& tables) {
+  for (const WorldEntry& entry : tables.worlds) {
+    if (entry.name != restrictions.world || entry.device.empty()) continue;
+    if (entry.device == restrictions.device) continue;
+    throw Error(fmt::format("--world={} takes --device={}", entry.name, entry.device));
+  }
 }
 
 FieldDomain whole(const Field& field, bool medium, const Vocabulary& vocabulary) {
@@ -249,8 +257,9 @@ Domain make_domain(const Restrictions& restrictions, const Tables& tables) {
   domain.subjects = chosen_subjects(restrictions, tables);
   domain.properties = named("property", restrictions.properties, tables.properties);
   if (domain.properties.empty()) domain.properties = tables.properties;
-  require_available("world", restrictions.world, tables.worlds);
-  require_available("device", restrictions.device, tables.devices);
+  require_available("world", restrictions.world, tables.worlds, tables);
+  require_available("device", restrictions.device, tables.devices, tables);
+  require_device_of_world(restrictions, tables);
   domain.world = restrictions.world;
   domain.device = restrictions.device;
   if (restrictions.size != "small" && restrictions.size != "medium") {

@@ -188,7 +188,7 @@ World& Judge::world(std::string_view name) {
   if (known != worlds_.end()) return *known->second;
   for (const WorldEntry& entry : tables_.worlds) {
     if (entry.name != name) continue;
-    if (const std::string why = entry.unavailable(); !why.empty()) {
+    if (const std::string why = why_not(entry, tables_.devices); !why.empty()) {
       throw Error("world " + std::string(name) + " cannot run here: " + why);
     }
     auto made = entry.make(tables_.devices);

@@ -59,7 +59,7 @@ class JudgeTest : public testing::Test {
     tables_.properties = {&kAlone, &kFirst};
     tables_.worlds = {{.name = "fake",
                        .summary = "",
-                       .unavailable = [] { return std::string(); },
+                       .unavailable = [](const std::vector<DeviceEntry>&) { return std::string(); },
                        .make = [](std::vector<DeviceEntry>) -> std::unique_ptr<World> {
                          return std::make_unique<FakeWorld>();
                        }}};

@@ -161,7 +161,9 @@ TEST_F(JudgeTest, UnknownSubjectsAndWorldsAreErrors) {
   value = fake::small_case();
   value.placement.subject = "nobody";
   EXPECT_THROW(fresh.judge(value, {}), Error);
-  tables_.worlds[0].unavailable = [] { return std::string("no MPI"); };
+  tables_.worlds[0].unavailable = [](const std::vector<DeviceEntry>&) {
+    return std::string("no MPI");
+  };
   EXPECT_THROW(fresh.judge(fake::small_case(), {}), Error);
 }
 

@@ -129,12 +129,13 @@ Tables toy_tables() {
     tables.subjects.push_back(&toy_subject(name));
   }
   tables.properties = {&believer()};
-  tables.worlds.push_back({.name = "sim",
-                           .summary = "a world for tests",
-                           .unavailable = [] { return std::string(); },
-                           .make = [](std::vector<DeviceEntry>) -> std::unique_ptr<World> {
-                             return std::make_unique<ToyWorld>();
-                           }});
+  tables.worlds.push_back(
+      {.name = "sim",
+       .summary = "a world for tests",
+       .unavailable = [](const std::vector<DeviceEntry>&) { return std::string(); },
+       .make = [](std::vector<DeviceEntry>) -> std::unique_ptr<World> {
+         return std::make_unique<ToyWorld>();
+       }});
   tables.devices.push_back({.name = "cpu",
                             .summary = "a device for tests",
                             .unavailable = [] { return std::string(); },

@@ -11,6 +11,11 @@ DeviceEntry cuda_device() {
       .summary = "cuBLAS and kernels on a GPU; f32 arithmetic, 16-bit and tf32 storage",
       .unavailable = &cuda::why_unusable,
       .make = &cuda::make_device,
+#ifdef SHARDPROOF_HAS_NCCL
+      .cannot_carry = &cuda::why_cannot_carry,
+#endif
+      .choose = &cuda::choose_gpu,
+      .about = &cuda::about,
   };
 }
 

@@ -17,6 +17,7 @@ Communicator::Exchange Communicator::start_exchange(const View& outgoing, int ta
   Exchange exchange;
   exchange.receive = start_receive(incoming, source, tag);
   exchange.send = start_send(outgoing, target, tag);
+  launch();
   return exchange;
 }
 

@@ -41,6 +41,10 @@ class Communicator {
                           int tag);
   void wait(Exchange& exchange);
 
+  // What was started begins to move now, all at the same time, unless it did before. A hint: waits
+  // do it, too.
+  virtual void launch() {}
+
   // Element-wise sum over the group, in place. Each addition is rounded to the view's dtype; the
   // order is that of the group, the same on all ranks.
   virtual void all_reduce(const View& data) = 0;

@@ -4,10 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "harness/model/problem.h"
+#include "harness/run/carrier.h"
 #include "harness/run/store.h"
 #include "harness/run/tensor.h"
 
@@ -93,6 +96,14 @@ class Device {
   // Returns when everything asked for is done: worlds call it before they look at or move data.
   // What a device asked for later does is never seen before. Throws what went wrong meanwhile.
   virtual void settle() {}
+
+  // Has it call `meanwhile` over and over whenever it waits for its own work; whatever that throws
+  // ends the wait. Empty: it just waits.
+  virtual void wait_with(std::function<void()> /*meanwhile*/) {}
+
+  // What moves data to devices of the same kind without the host; null: nothing does. The device
+  // must outlive it.
+  virtual std::unique_ptr<Carrier> make_carrier() { return nullptr; }
 
   // target [m, n] (+)= alpha * a [m, k] * b [k, n]; transposes as in `how`. Any strides; k may be
   // 0. Without `accumulate` the target is not read.

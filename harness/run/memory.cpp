@@ -23,7 +23,7 @@ struct GiveBack {
 
   void operator()(std::byte* data) const {
     if (store != nullptr) return store->release(data);
-    ::operator delete (data, std::align_val_t{Memory::kGuardBytes});
+    ::operator delete (data, std::align_val_t{kGuardBytes});
   }
 };
 
@@ -82,12 +82,23 @@ Index first_that_is(const View& view, bool poisoned) {
   });
 }
 
-constexpr std::uint64_t kGuard64 = 0xc3c3c3c3c3c3c3c3u;
-using Band = std::array<std::uint64_t, Memory::kGuardBytes / sizeof kGuard64>;
+// A pattern of 8 bytes.
+std::uint64_t poison_of(DType dtype) {
+  const View none{nullptr, dtype, {}, {}};
+  return with_storage(none, [](auto* element, auto poison) {
+    std::uint64_t pattern = 0;
+    for (std::size_t i = 0; i < sizeof pattern / sizeof *element; ++i) {
+      pattern |= std::uint64_t{poison} << (8 * sizeof *element * i);
+    }
+    return pattern;
+  });
+}
+
+using Band = std::array<std::uint64_t, kGuardBytes / sizeof kGuard>;
 
 void set_guard(std::byte* data) {
   Band band;
-  band.fill(kGuard64);
+  band.fill(kGuard);
   std::memcpy(data, band.data(), sizeof band);
 }
 
@@ -95,7 +106,7 @@ bool is_guard(const std::byte* data) {
   Band band;
   std::memcpy(band.data(), data, sizeof band);
   std::uint64_t differs = 0;
-  for (std::uint64_t word : band) differs |= word ^ kGuard64;
+  for (std::uint64_t word : band) differs |= word ^ kGuard;
   return differs == 0;
 }
 
@@ -112,16 +123,20 @@ struct Memory::Block {
 
   std::byte* data() const { return storage.get() + kGuardBytes; }
   bool intact() const { return is_guard(storage.get()) && is_guard(data() + bytes); }
-  std::string title() const {
-    return name.empty() ? "a work tensor " + shape.text() : std::string(name);
-  }
 };
 
+namespace {
+
+std::string title(std::string_view name, const Shape& shape) {
+  return name.empty() ? "a work tensor " + shape.text() : std::string(name);
+}
+
+}  // namespace
+
 Memory::Memory() = default;
-Memory::~Memory() = default;
+Memory::~Memory() { lie_in(nullptr); }
 
 Tensor Memory::allocate(std::string_view name, DType dtype, const Shape& shape) {
-  if (store_ != nullptr) store_->settle();  // the block may have been another tensor's
   const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * storage_bytes(dtype);
   const std::size_t index = take(bytes);
   Block& block = blocks_[index];
@@ -130,8 +145,6 @@ Tensor Memory::allocate(std::string_view name, DType dtype, const Shape& shape) 
   block.bytes = bytes;
   block.position = live_.size();
   block.received = false;
-  set_guard(block.storage.get());
-  set_guard(block.data() + bytes);
   live_.push_back({block.data(), block.data() + bytes, index});
   live_bytes_ += static_cast<Index>(bytes);
   peak_bytes_ = std::max(peak_bytes_, live_bytes_);
@@ -139,8 +152,18 @@ Tensor Memory::allocate(std::string_view name, DType dtype, const Shape& shape) 
   tensor.view_ = View::dense(block.data(), dtype, shape);
   tensor.memory_ = this;
   tensor.block_ = index;
-  poison(tensor.view_);
+  frame(block, tensor.view_);
   return tensor;
+}
+
+void Memory::frame(const Block& block, const View& payload) {
+  if (store_ != nullptr) {
+    store_->prepare(block.storage.get(), block.bytes, poison_of(payload.dtype));
+    return;
+  }
+  set_guard(block.storage.get());
+  set_guard(block.data() + block.bytes);
+  poison(payload);
 }
 
 // Blocks come in powers of two, so that a campaign's many shapes share a few sizes.
@@ -168,15 +191,23 @@ std::vector<std::size_t>& Memory::unused_of(std::size_t capacity) {
 }
 
 void Memory::free(std::size_t index) {
-  if (store_ != nullptr) store_->settle();
   Block& block = blocks_[index];
-  if (!block.intact()) broken_.push_back(block.title());
+  inspect(block);
   live_[block.position] = live_.back();
   blocks_[live_.back().block].position = block.position;
   live_.pop_back();
   live_bytes_ -= static_cast<Index>(block.bytes);
   if (block.received) received_bytes_ -= static_cast<Index>(block.bytes);
   unused_of(block.capacity).push_back(index);
+}
+
+void Memory::inspect(const Block& block) {
+  if (store_ != nullptr) {
+    store_->inspect(block.storage.get(), block.bytes, deaths_.size(), broken_in_store_);
+    deaths_.push_back({block.name, block.shape});
+  } else if (!block.intact()) {
+    broken_.push_back(title(block.name, block.shape));
+  }
 }
 
 // Mostly asked about young tensors: the youngest first.
@@ -210,13 +241,23 @@ void Memory::mark_received(const View& view) {
 
 std::string Memory::owner(const std::byte* data) const {
   const std::size_t found = find(data);
-  return found == kNone ? std::string() : blocks_[found].title();
+  return found == kNone ? std::string() : title(blocks_[found].name, blocks_[found].shape);
 }
 
 std::vector<std::string> Memory::broken_guards() const {
   std::vector<std::string> names = broken_;
+  if (store_ != nullptr) {
+    store_->settle();
+    const std::size_t known = std::min<std::size_t>(broken_in_store_->count, BrokenGuards::kMost);
+    for (std::size_t i = 0; i < known; ++i) {
+      const Death& death = deaths_[broken_in_store_->numbers[i]];
+      names.push_back(title(death.name, death.shape));
+    }
+  }
   for (const Live& live : live_) {
-    if (!blocks_[live.block].intact()) names.push_back(blocks_[live.block].title());
+    if (!blocks_[live.block].intact()) {
+      names.push_back(title(blocks_[live.block].name, blocks_[live.block].shape));
+    }
   }
   return names;
 }
@@ -224,14 +265,26 @@ std::vector<std::string> Memory::broken_guards() const {
 void Memory::lie_in(Store* store) {
   if (store == store_) return;
   require(live_.empty(), "no tensor lives where another device keeps its own");
+  if (store_ != nullptr) store_->settle();
   blocks_.clear();
   for (std::vector<std::size_t>& unused : unused_) unused.clear();
+  if (store_ != nullptr) {
+    store_->release(reinterpret_cast<std::byte*>(broken_in_store_));
+  }
   store_ = store;
+  if (store_ != nullptr) {
+    broken_in_store_ = new (store_->acquire(sizeof(BrokenGuards))) BrokenGuards();
+  }
 }
 
 void Memory::reset() {
   require(live_.empty(), "no tensor outlives the case that made it");
   broken_.clear();
+  deaths_.clear();
+  if (store_ != nullptr) {
+    store_->settle();
+    broken_in_store_->count = 0;
+  }
   peak_bytes_ = 0;
   received_bytes_ = 0;
   peak_received_bytes_ = 0;

@@ -14,8 +14,6 @@ namespace shardproof {
 
 class Memory {
  public:
-  static constexpr std::size_t kGuardBytes = 64;
-
   // A poisoned tensor: every element holds a NaN whose bits no arithmetic produces (a signalling
   // one: arithmetic and conversions return quiet NaNs). A work tensor has an empty name; any other
   // must outlive the memory.
@@ -38,14 +36,15 @@ class Memory {
   std::string owner(const std::byte* data) const;
 
   // Names of tensors whose guard bands were overwritten, in the order in which it was found.
-  // Live tensors are checked now, dead ones were checked when they died.
+  // Live tensors are checked now, when the store's work is done, dead ones were when they died.
   std::vector<std::string> broken_guards() const;
 
   // Forgets counters and findings before the next case. No tensor may be alive.
   void reset();
 
   // Has tensors lie in `store` from now on; null: on the heap. No tensor may be alive, and the
-  // store must outlive the memory or the next call.
+  // store must outlive the memory or the next call. What a store gives out is poisoned when its
+  // work comes to that: the host settles it before it looks or writes.
   void lie_in(Store* store);
 
   Memory();
@@ -56,7 +55,14 @@ class Memory {
  private:
   friend class Tensor;
   struct Block;
+  // A tensor that died in a store, whose guard bands are looked at some time later.
+  struct Death {
+    std::string_view name;
+    Shape shape;
+  };
+  void frame(const Block& block, const View& payload);
   void free(std::size_t block);
+  void inspect(const Block& block);
   std::size_t take(std::size_t bytes);
   std::vector<std::size_t>& unused_of(std::size_t capacity);
 
@@ -75,7 +81,9 @@ class Memory {
   std::vector<Block> blocks_;
   std::vector<Live> live_;
   std::array<std::vector<std::size_t>, 64> unused_;  // blocks, by the logarithm of their capacity
-  std::vector<std::string> broken_;
+  std::vector<std::string> broken_;                  // on the heap
+  std::vector<Death> deaths_;                        // in the store
+  BrokenGuards* broken_in_store_ = nullptr;
   Index live_bytes_ = 0;
   Index peak_bytes_ = 0;
   Index received_bytes_ = 0;

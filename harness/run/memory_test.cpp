@@ -52,7 +52,7 @@ TEST(Memory, FirstUnwrittenWorksOnStridedViews) {
 
 TEST(Memory, EveryGuardByteOnBothSidesIsChecked) {
   Memory memory;
-  for (std::size_t i = 0; i < Memory::kGuardBytes; ++i) {
+  for (std::size_t i = 0; i < kGuardBytes; ++i) {
     for (bool before : {false, true}) {
       {
         Tensor tensor = memory.allocate("work", DType::kF32, {5});

@@ -105,13 +105,32 @@ struct DeviceEntry {
   std::string_view summary;
   std::string (*unavailable)();       // why it cannot run here, or an empty string
   std::unique_ptr<Device> (*make)();  // one per rank
+
+  // Why the devices of `ranks` processes of this host cannot exchange data by themselves
+  // (run/carrier.h), or an empty string. Null: those of this kind never can.
+  std::string (*cannot_carry)(int ranks) = nullptr;
+
+  // Before the first device of a process that is rank `number` of this host. Null: all are alike.
+  void (*choose)(int number) = nullptr;
+
+  // Lines that tell people what was found here. May be null.
+  std::vector<std::string> (*about)() = nullptr;
 };
 
 struct WorldEntry {
   std::string_view name;
   std::string_view summary;
-  std::string (*unavailable)();
+  std::string (*unavailable)(const std::vector<DeviceEntry>& devices);  // as above
   std::unique_ptr<World> (*make)(std::vector<DeviceEntry> devices);
+  std::string_view device = {};  // the only one that it takes; empty: any
 };
+
+// Why it cannot run where there are these devices, or an empty string.
+inline std::string why_not(const DeviceEntry& entry, const std::vector<DeviceEntry>&) {
+  return entry.unavailable();
+}
+inline std::string why_not(const WorldEntry& entry, const std::vector<DeviceEntry>& devices) {
+  return entry.unavailable(devices);
+}
 
 }  // namespace shardproof

@@ -13,11 +13,14 @@ namespace {
 
 constexpr std::size_t kDescribed = 8;
 
-bool waits(const SimRank& rank) { return rank.awaited != nullptr || rank.awaited_group != nullptr; }
+bool waits(const SimRank& rank) {
+  return rank.awaited != nullptr || rank.awaited_group != nullptr || rank.awaits_launches;
+}
 
 // The rank that `rank` waits for: its peer, or the first member missing from its collective.
 int awaited_rank(const SimRank& rank) {
   if (rank.awaited != nullptr) return rank.awaited->peer;
+  if (rank.awaits_launches) return rank.index();
   const SimGroup& group = *rank.awaited_group;
   for (int i = 0; i < group.size(); ++i) {
     if (!group.calls[static_cast<std::size_t>(i)].arrived) {
@@ -30,6 +33,9 @@ int awaited_rank(const SimRank& rank) {
 std::string sentence(const SimRank& rank) {
   if (rank.awaited != nullptr) {
     return fmt::format("rank {} waits to {}", rank.index(), describe(*rank.awaited));
+  }
+  if (rank.awaits_launches) {
+    return fmt::format("rank {} waits for its device, which waits for other ranks", rank.index());
   }
   const SimGroup& group = *rank.awaited_group;
   const SimCall& call = group.calls[static_cast<std::size_t>(group.position_of(rank.index()))];

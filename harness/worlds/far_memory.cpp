@@ -24,7 +24,6 @@ constexpr Index kMostRows = 2048;  // beyond the first
 constexpr std::size_t kRoom = 2 * static_cast<std::size_t>(kSpan / kMostRows);
 constexpr std::size_t kWidest = 8;  // bytes of an element
 constexpr std::size_t kReserved = (kBefore + kSpan) * kWidest + kRoom;
-constexpr std::size_t kGuardBytes = Memory::kGuardBytes;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMostTouched = std::size_t{64} << 20;
 

@@ -23,13 +23,17 @@ namespace {
 
 constexpr int kOutsideDeaths = 3;  // in a row, until the case takes the blame
 
+constexpr double kRunSeconds = 5;  // least limit of a run where nobody says another
+
 class MpiWorld final : public World {
  public:
-  explicit MpiWorld(MpiOptions options) : options_(std::move(options)) {}
+  explicit MpiWorld(MpiOptions options) : options_(std::move(options)) { limit_run(kRunSeconds); }
 
   std::string unsupported(int ranks) const override;
   void limit_ranks(int ranks) override { most_ranks_ = ranks; }
-  void limit_run(double seconds) override { limit_ = TimeLimit(seconds); }
+  void limit_run(double seconds) override {
+    limit_ = TimeLimit(std::max(seconds, options_.run_seconds));
+  }
   Outcome run(const Case& value, const Subject& subject, const RunOptions& options) override;
 
  private:
@@ -39,7 +43,7 @@ class MpiWorld final : public World {
   bool gather(const std::vector<RankRecord>& records, const RunOptions& options, Outcome& outcome);
 
   MpiOptions options_;
-  TimeLimit limit_{5};
+  TimeLimit limit_{kRunSeconds};
   int most_ranks_ = 0;
   std::optional<MpiFleet> fleet_;
   std::vector<TensorSpec> specs_;
@@ -48,8 +52,11 @@ class MpiWorld final : public World {
 };
 
 std::string MpiWorld::unsupported(int ranks) const {
-  if (most_ranks_ == 0 || ranks <= most_ranks_) return {};
-  return fmt::format("the world has {} ranks", most_ranks_);
+  if (most_ranks_ != 0 && ranks > most_ranks_) {
+    return fmt::format("the world has {} ranks", most_ranks_);
+  }
+  const bool asks = options_.unsupported != nullptr && options_.command.on_this_host;
+  return asks ? options_.unsupported(ranks) : std::string();
 }
 
 // A world that is too small is replaced by one that is large enough.
@@ -168,14 +175,6 @@ std::filesystem::path rank_program() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "shardproof_rank";
 }
 
-std::string unavailable() {
-  if (!std::filesystem::exists(rank_program())) {
-    return "built without MPI: install libopenmpi-dev and openmpi-bin, then build again";
-  }
-  const std::string launcher = mpi_options().command.launcher.front();
-  return on_path(launcher).empty() ? launcher + " is not on the PATH (Debian: openmpi-bin)" : "";
-}
-
 std::string own_name() {
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) != 0) throw Error("this host has no name");
@@ -183,6 +182,14 @@ std::string own_name() {
 }
 
 }  // namespace
+
+std::string why_no_mpi() {
+  if (!std::filesystem::exists(rank_program())) {
+    return "built without MPI: install libopenmpi-dev and openmpi-bin, then build again";
+  }
+  const std::string launcher = mpi_options().command.launcher.front();
+  return on_path(launcher).empty() ? launcher + " is not on the PATH (Debian: openmpi-bin)" : "";
+}
 
 MpiOptions mpi_options() {
   MpiOptions options;
@@ -207,7 +214,8 @@ std::unique_ptr<World> make_mpi(MpiOptions options) {
 
 WorldEntry mpi_world() {
   return {"mpi", "each rank a process that mpirun starts, kept alive from case to case",
-          unavailable, [](std::vector<DeviceEntry>) { return make_mpi(mpi_options()); }};
+          [](const std::vector<DeviceEntry>&) { return why_no_mpi(); },
+          [](std::vector<DeviceEntry>) { return make_mpi(mpi_options()); }};
 }
 
 }  // namespace shardproof

@@ -12,7 +12,11 @@
 namespace shardproof {
 
 struct MpiOptions {
-  MpiCommand command;  // its number of ranks: the fewest that are started
+  MpiCommand command;      // its number of ranks: the fewest that are started
+  double run_seconds = 0;  // that a run may take whatever its limit is
+
+  // Why this host cannot have so many ranks, or an empty string. Null: nothing but `ranks` counts.
+  std::string (*unsupported)(int ranks) = nullptr;
 };
 
 // As the environment says: SHARDPROOF_MPIRUN, words, is what starts ranks on other hosts, too, and
@@ -20,5 +24,8 @@ struct MpiOptions {
 MpiOptions mpi_options();
 
 std::unique_ptr<World> make_mpi(MpiOptions options);
+
+// Why ranks cannot be started here, or an empty string.
+std::string why_no_mpi();
 
 }  // namespace shardproof

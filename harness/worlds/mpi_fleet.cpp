@@ -115,7 +115,7 @@ Conclusion MpiFleet::run(const std::string& text, bool keep_trace, int ranks,
   ++run_;
   listen(0, watch, start);
   if (is_broken()) return conclude_outside();  // it died while nothing ran
-  const std::string order = Order{run_, text, keep_trace}.packed();
+  const std::string order = Order{run_, text, keep_trace, limit_seconds}.packed();
   for (std::size_t i = 0; i < count; ++i) members_[i].rank_lost = !members_[i].rank.send(order);
   double next_question = kAskFrom;
   double give_up = -1;  // when to make the best of what is known

@@ -114,7 +114,9 @@ Greeting Greeting::unpacked(std::string_view bytes) {
   return greeting;
 }
 
-std::string Order::packed() const { return Pack().whole(run).text(text).whole(keep_trace).bytes(); }
+std::string Order::packed() const {
+  return Pack().whole(run).text(text).whole(keep_trace).real(limit_seconds).bytes();
+}
 
 Order Order::unpacked(std::string_view bytes) {
   Unpack unpack(bytes);
@@ -122,6 +124,7 @@ Order Order::unpacked(std::string_view bytes) {
   order.run = unpack.whole();
   order.text = unpack.text();
   order.keep_trace = unpack.whole() != 0;
+  order.limit_seconds = unpack.real();
   return order;
 }
 

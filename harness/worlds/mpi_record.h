@@ -23,11 +23,15 @@ struct Greeting {
   static Greeting unpacked(std::string_view bytes);
 };
 
+// The world whose ranks have their devices move data.
+inline constexpr std::string_view kNcclWorld = "nccl";
+
 // Run this case on the ranks that its mesh has.
 struct Order {
   std::int64_t run = 0;
   std::string text;  // of the case
   bool keep_trace = false;
+  double limit_seconds = 0;  // that a rank may wait for its device
 
   std::string packed() const;
   static Order unpacked(std::string_view bytes);

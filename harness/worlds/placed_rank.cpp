@@ -48,7 +48,6 @@ void PlacedRank::begin(const Case& value, Device& device, const RunOptions& opti
 }
 
 void PlacedRank::clear() {
-  if (device_ != nullptr && device_->store() != nullptr) device_->store()->settle();
   kept_.clear();
   tensors.clear();
   allocations_.clear();
@@ -59,16 +58,20 @@ void PlacedRank::clear() {
 void PlacedRank::place_tensors(const std::vector<TensorSpec>& specs, const ShardTable& shards,
                                FarMemory& far) {
   const Views views = case_->placement.views;
-  if (views != Views::kDense && views != Views::kFar) return arrange_tensors(specs, shards);
-  for (std::size_t t = 0; t < specs.size(); ++t) {
-    const PlacedShard& part = shards.at(index_, t);
-    if (views == Views::kFar) {
-      place_far(specs[t], part, far);
-    } else {
-      allocations_.push_back(memory.allocate(specs[t].name, specs[t].dtype, part.shape));
-      tensors.push_back({&specs[t], &part, allocations_.back()});
+  if (views != Views::kDense && views != Views::kFar) {
+    arrange_tensors(specs, shards);
+  } else {
+    for (std::size_t t = 0; t < specs.size(); ++t) {
+      const PlacedShard& part = shards.at(index_, t);
+      if (views == Views::kFar) {
+        place_far(specs[t], part, far);
+      } else {
+        allocations_.push_back(memory.allocate(specs[t].name, specs[t].dtype, part.shape));
+        tensors.push_back({&specs[t], &part, allocations_.back()});
+      }
     }
   }
+  settle();  // the host fills them next
 }
 
 // Dense where there are not at least two tokens, or rows.
@@ -144,6 +147,7 @@ std::vector<std::unique_ptr<Device>>& RankDevices::at_least(int count, const std
     const std::string why_not = found->unavailable();
     if (!why_not.empty())
       throw Error(fmt::format("device '{}' cannot run here: {}", name, why_not));
+    if (found->choose != nullptr && number_ != kOfManyRanks) found->choose(number_);
   }
   while (static_cast<int>(made.size()) < count) made.push_back(found->make());
   return made;

@@ -43,6 +43,9 @@ class PlacedRank : public Rank {
   // tensors.
   void settle() const { device_->settle(); }
 
+  // Has the device move the rank's data from now on; see also `carrier`.
+  void be_carried() { carrier = device_->make_carrier(); }
+
   // Before and after a case.
   void begin(const Case& value, Device& device, const RunOptions& options);
   void clear();
@@ -62,6 +65,9 @@ class PlacedRank : public Rank {
   Memory memory;                    // outlives the tensors below
   std::vector<RankTensor> tensors;  // in the operator's order
   RankLog log;
+
+  // Moves what the rank sends and receives; null: its world does, through the host.
+  std::unique_ptr<Carrier> carrier;
 
  private:
   // Memory between rows that are far apart.
@@ -84,13 +90,18 @@ class PlacedRank : public Rank {
 // One device a rank, made when first needed and kept.
 class RankDevices {
  public:
-  explicit RankDevices(std::vector<DeviceEntry> entries) : entries_(std::move(entries)) {}
+  static constexpr int kOfManyRanks = -1;
+
+  // `number`: which rank of this host the process is, if it is one.
+  explicit RankDevices(std::vector<DeviceEntry> entries, int number = kOfManyRanks)
+      : entries_(std::move(entries)), number_(number) {}
 
   // At least `count` devices of that name. Throws Error when there are none such here.
   std::vector<std::unique_ptr<Device>>& at_least(int count, const std::string& name);
 
  private:
   std::vector<DeviceEntry> entries_;
+  int number_;
   std::map<std::string, std::vector<std::unique_ptr<Device>>> made_;
 };
 

@@ -1,9 +1,13 @@
 // The simulated world: all ranks of a case run as fibers in the calling thread. A run is a pure
 // function of the case; everything that does not change a result is kept from run to run.
+#include "harness/worlds/sim.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
+#include "harness/model/require.h"
 #include "harness/worlds/deadlock.h"
 #include "harness/worlds/gather.h"
 #include "harness/worlds/inputs.h"
@@ -16,17 +20,21 @@ namespace {
 
 class SimWorld final : public World {
  public:
-  explicit SimWorld(std::vector<DeviceEntry> devices) : devices_(std::move(devices)) {}
+  SimWorld(std::vector<DeviceEntry> devices, Moving moving)
+      : moving_(moving), devices_(std::move(devices)) {}
 
   Outcome run(const Case& value, const Subject& subject, const RunOptions& options) override;
 
  private:
   void prepare_ranks(const Case& value, const RunOptions& options);
   void prepare_groups(const Mesh& mesh);
+  void be_carried(int ranks);
+  void give_up_transfers(int ranks);
   bool place_tensors(const Case& value, const Subject& subject);
   void run_rank(SimRank& rank, const Subject& subject);
   Outcome collect(int ranks, const RunOptions& options);
 
+  Moving moving_;
   ProcessState process_;  // before any case
   bool looks_at_signals_ = false;
   RankDevices devices_;
@@ -49,6 +57,7 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
   messages_.begin(ranks);
   run_.ending = Ending::kCompleted;
   run_.message.clear();
+  run_.awaiting_launches.clear();
   run_.findings.clear();
   inputs_.prepare(value.problem);
   looks_at_signals_ = options.looks_at_signals;
@@ -63,6 +72,7 @@ Outcome SimWorld::run(const Case& value, const Subject& subject, const RunOption
         });
     process_.restore(looks_at_signals_);  // what a rank changed that did not come to its end
   }
+  if (moving_ == Moving::kByDevices) give_up_transfers(ranks);
   Outcome outcome = collect(ranks, options);
   if (value.placement.views != Views::kDense) {
     for (int rank = 0; rank < ranks; ++rank) {
@@ -95,6 +105,7 @@ void SimWorld::prepare_groups(const Mesh& mesh) {
   }
   const int ranks = mesh.ranks();
   groups_.clear();
+  if (moving_ == Moving::kByDevices) be_carried(ranks);
   std::vector<std::vector<std::shared_ptr<SimGroup>>> of_rank(static_cast<std::size_t>(ranks));
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis) {
     const std::string& name = mesh.axes[axis].name;
@@ -108,6 +119,13 @@ void SimWorld::prepare_groups(const Mesh& mesh) {
       for (int member : group->members) {
         of_rank[static_cast<std::size_t>(member)].push_back(group);
       }
+      if (moving_ == Moving::kByDevices) {
+        std::vector<Carrier*> carriers;
+        for (int member : group->members) {
+          carriers.push_back(run_.ranks[static_cast<std::size_t>(member)]->carrier.get());
+        }
+        group->join_carriers(carriers);
+      }
       groups_.push_back(std::move(group));
     }
   }
@@ -115,6 +133,29 @@ void SimWorld::prepare_groups(const Mesh& mesh) {
     run_.ranks[r]->join_groups(std::move(of_rank[r]));
   }
   mesh_ = mesh;
+}
+
+void SimWorld::be_carried(int ranks) {
+  for (int r = 0; r < ranks; ++r) {
+    SimRank& rank = *run_.ranks[static_cast<std::size_t>(r)];
+    rank.device().wait_with([this, &rank] { run_.await_launches(rank); });
+    rank.be_carried();
+    if (rank.carrier == nullptr) {
+      throw Error(fmt::format("device '{}' cannot move data by itself, as this world wants",
+                              rank.running().placement.device));
+    }
+  }
+}
+
+// What a run that did not complete, or that did not wait for all it started, has left behind.
+void SimWorld::give_up_transfers(int ranks) {
+  const auto begin = run_.ranks.begin();
+  const bool is_clean =
+      run_.ending == Ending::kCompleted &&
+      std::all_of(begin, begin + ranks, [](const auto& rank) { return rank->carrier->is_idle(); });
+  if (is_clean) return;
+  for (int r = 0; r < ranks; ++r) run_.ranks[static_cast<std::size_t>(r)]->carrier->abandon();
+  mesh_.reset();
 }
 
 // False when the subject's sharding is not one.
@@ -186,11 +227,15 @@ Outcome SimWorld::collect(int ranks, const RunOptions& options) {
 
 }  // namespace
 
+std::unique_ptr<World> make_simulated(std::vector<DeviceEntry> devices, Moving moving) {
+  return std::make_unique<SimWorld>(std::move(devices), moving);
+}
+
 WorldEntry sim_world() {
   return {"sim", "all ranks as fibers in one thread under a seeded schedule, in virtual time",
-          [] { return std::string(); },
+          [](const std::vector<DeviceEntry>&) { return std::string(); },
           [](std::vector<DeviceEntry> devices) -> std::unique_ptr<World> {
-            return std::make_unique<SimWorld>(std::move(devices));
+            return make_simulated(std::move(devices), Moving::kByHost);
           }};
 }
 

@@ -35,7 +35,7 @@ void Collectives::join(SimRank& rank, SimGroup& group, int position, const Colle
     for (const View& part : call.parts) check_idle(part, call.operation == "all_gather");
     for (const View& part : call.received) check_idle(part, true);
   }
-  rank.settle();
+  if (rank.carrier == nullptr) rank.settle();
   run_.scheduler.pause();
   const SimCall mine{call, &rank, rank.log.now(), true};
   check_agreement(group, position, mine);
@@ -48,6 +48,10 @@ void Collectives::join(SimRank& rank, SimGroup& group, int position, const Colle
     rank.awaited_group = &group;
     const std::uint64_t completed = group.completed;
     while (group.completed == completed) run_.scheduler.block();
+  }
+  if (rank.carrier != nullptr && call.operation != "barrier") {
+    rank.carrier->collect(group.carried[static_cast<std::size_t>(position)], call);
+    run_.has_launched();
   }
   rank.log.advance_to(group.completed_at);
   rank.log.complete(event, group.completed_at);
@@ -102,7 +106,9 @@ void Collectives::check_pair(const SimGroup& group, int first, const SimCall& a,
 }
 
 void Collectives::perform(SimGroup& group) {
-  if (is_reduction(group.calls[0].operation)) {
+  if (group.calls[0].rank->carrier != nullptr) {
+    // Each member's device does it when that comes to it.
+  } else if (is_reduction(group.calls[0].operation)) {
     reduce(group);
   } else if (group.calls[0].operation != "barrier") {
     move(group);

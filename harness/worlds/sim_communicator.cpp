@@ -26,6 +26,10 @@ Request SimCommunicator::start_receive(const View& data, int source, int tag) {
   return messages_.start(rank_, *group_, data, source, tag, Direction::kReceive);
 }
 
+void SimCommunicator::launch() {
+  if (!run_.scheduler.is_unwinding()) messages_.launch(rank_);
+}
+
 void SimCommunicator::wait(Request& request) {
   if (run_.scheduler.is_unwinding()) return;
   messages_.wait(rank_, request);

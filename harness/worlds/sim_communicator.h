@@ -19,6 +19,7 @@ class SimCommunicator final : public Communicator {
 
   Request start_send(const View& data, int target, int tag) override;
   Request start_receive(const View& data, int source, int tag) override;
+  void launch() override;
   void wait(Request& request) override;
   using Communicator::wait;
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/worlds/collective_call.h"
+#include "harness/run/carrier.h"
 
 namespace shardproof {
 
@@ -25,6 +25,8 @@ struct SimGroup {
   int axis_index = 0;        // of the mesh, or beyond it for an axis that the mesh does not have
   std::vector<int> members;  // global ranks, by coordinate
 
+  std::vector<int> carried;  // the group's number for each member's carrier, where they have one
+
   std::vector<SimCall> calls;  // of the collective in progress, by position
   int arrived = 0;
   std::uint64_t completed = 0;  // collectives so far
@@ -33,6 +35,16 @@ struct SimGroup {
   int size() const { return static_cast<int>(members.size()); }
   int position_of(int rank) const {
     return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+  }
+  // `carriers` of the members, which have one in common from now on.
+  void join_carriers(const std::vector<Carrier*>& carriers) {
+    carried.clear();
+    const Carrier::GroupId id = carriers[0]->make_id();
+    carriers[0]->together([&] {
+      for (Carrier* carrier : carriers) {
+        carried.push_back(carrier->join(id, size(), static_cast<int>(carried.size())));
+      }
+    });
   }
   // Before a case.
   void begin() {

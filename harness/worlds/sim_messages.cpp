@@ -55,7 +55,7 @@ Posting& Messages::acquire() {
 Request Messages::start(SimRank& rank, const SimGroup& group, const View& data, int peer, int tag,
                         Direction direction) {
   const bool sends = direction == Direction::kSend;
-  rank.settle();
+  if (rank.carrier == nullptr) rank.settle();
   Posting& posting = acquire();
   posting.direction = direction;
   posting.id = rank.postings++;
@@ -75,8 +75,13 @@ Request Messages::start(SimRank& rank, const SimGroup& group, const View& data, 
   if (sends) {
     posting.buffered = run_.scheduler.schedule().send_is_buffered();
     posting.late = run_.scheduler.schedule().send_is_read_late();
-    posting.payload.assign(data.data, data.data + posting.bytes);
     posting.arrival = rank.log.arrival(group.axis_index, posting.bytes);
+  }
+  if (rank.carrier != nullptr) {
+    const auto position = static_cast<std::size_t>(group.position_of(rank.index()));
+    rank.carrier->start(group.carried[position], data, peer, sends, posting.id);
+  } else if (sends) {
+    posting.payload.assign(data.data, data.data + posting.bytes);
   } else {
     Memory::poison(view(posting));
   }
@@ -84,6 +89,12 @@ Request Messages::start(SimRank& rank, const SimGroup& group, const View& data, 
   match(posting);
   run_.scheduler.pause();
   return {posting.id};
+}
+
+void Messages::launch(SimRank& rank) {
+  if (rank.carrier == nullptr) return;
+  rank.carrier->launch();
+  run_.has_launched();
 }
 
 void Messages::match(Posting& posting) {
@@ -155,6 +166,7 @@ void Messages::wait(SimRank& rank, Request& request) {
   }
   Posting& posting = **found;
   request.id = -1;
+  launch(rank);
   run_.scheduler.pause();
   while (!posting.matched && !(posting.direction == Direction::kSend && posting.buffered)) {
     rank.awaited = &posting;
@@ -170,6 +182,7 @@ void Messages::wait(SimRank& rank, Request& request) {
 
 void Messages::finish_send(SimRank& rank, Posting& send) {
   check_unchanged(send, "its wait returned");
+  if (rank.carrier != nullptr) rank.carrier->finish(send.id);
   rank.log.advance_to(send.arrival);
   rank.log.complete(send.event, send.arrival);
   send.waited = true;
@@ -178,6 +191,19 @@ void Messages::finish_send(SimRank& rank, Posting& send) {
 
 void Messages::finish_receive(SimRank& rank, Posting& receive) {
   Posting& send = *receive.source;
+  if (rank.carrier != nullptr) {
+    rank.carrier->finish(receive.id);
+  } else {
+    deliver(rank, send, receive);
+  }
+  rank.log.advance_to(send.arrival);
+  rank.log.complete(receive.event, rank.log.now());
+  send.delivered = true;
+  if (send.waited) release(send);
+  release(receive);
+}
+
+void Messages::deliver(const SimRank& rank, Posting& send, Posting& receive) {
   rank.settle();
   if (send.late && !send.waited) check_unchanged(send, "it was read");
   const Index written = receive.faulty ? -1 : Memory::first_written(view(receive));
@@ -186,21 +212,17 @@ void Messages::finish_receive(SimRank& rank, Posting& receive) {
                                 describe(receive), written));
   }
   if (receive.bytes > 0) std::memcpy(receive.data, send.payload.data(), receive.bytes);
-  rank.log.advance_to(send.arrival);
-  rank.log.complete(receive.event, rank.log.now());
-  send.delivered = true;
-  if (send.waited) release(send);
-  release(receive);
 }
 
 // Compares the buffer with what it held; a changed one is delivered as it is now when it is read
 // late.
 void Messages::check_unchanged(Posting& send, std::string_view until) {
   const SimRank& rank = *run_.ranks[static_cast<std::size_t>(send.rank)];
-  rank.settle();
   if (send.in_tensor && !send.faulty && !rank.memory.owns(send.data)) {
     report(send, fmt::format("{}: its tensor was freed before {}", describe(send), until));
   }
+  if (rank.carrier != nullptr) return;  // nobody looks at what a device is at work on
+  rank.settle();
   if (send.bytes == 0 || std::memcmp(send.payload.data(), send.data, send.bytes) == 0) return;
   if (!send.faulty) {
     const std::size_t size = storage_bytes(send.dtype);

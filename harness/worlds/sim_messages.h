@@ -58,6 +58,7 @@ class Messages {
 
   Request start(SimRank& rank, const SimGroup& group, const View& data, int peer, int tag,
                 Direction direction);
+  void launch(SimRank& rank);
   void wait(SimRank& rank, Request& request);
 
   // Notes a finding when `rank` uses `data` in a collective while it is in flight.
@@ -80,6 +81,7 @@ class Messages {
   void check_overlap(SimRank& rank, Posting& posting);
   void finish_send(SimRank& rank, Posting& send);
   void finish_receive(SimRank& rank, Posting& receive);
+  void deliver(const SimRank& rank, Posting& send, Posting& receive);
   void check_unchanged(Posting& send, std::string_view until);
   void report(Posting& posting, std::string detail);
 

@@ -11,6 +11,20 @@ void SimRun::end(Ending how, std::string why) {
   scheduler.stop();
 }
 
+void SimRun::await_launches(SimRank& rank) {
+  rank.awaits_launches = true;
+  awaiting_launches.push_back(&rank);
+  scheduler.block();
+}
+
+void SimRun::has_launched() {
+  for (SimRank* rank : awaiting_launches) {
+    rank->awaits_launches = false;
+    scheduler.wake(rank->index());
+  }
+  awaiting_launches.clear();
+}
+
 SimRank::SimRank(int index, SimRun& run, Messages& messages, Collectives& collectives)
     : PlacedRank(index), run_(run), messages_(messages), collectives_(collectives) {}
 
@@ -23,6 +37,7 @@ Communicator& SimRank::along(std::string_view axis) {
   group->axis = axis;
   group->axis_index = static_cast<int>(communicators_.size());
   group->members = {index()};
+  if (carrier != nullptr) group->join_carriers({carrier.get()});
   communicators_.emplace_back(
       axis, std::make_unique<SimCommunicator>(run_, messages_, collectives_, *this, group, 0));
   return *communicators_.back().second;
@@ -32,6 +47,7 @@ void SimRank::begin(const Case& value, Device& device, const RunOptions& options
   PlacedRank::begin(value, device, options);
   awaited = nullptr;
   awaited_group = nullptr;
+  awaits_launches = false;
   outstanding.clear();
   postings = 0;
 }

@@ -27,6 +27,12 @@ struct SimRun {
   std::vector<Finding> findings;
   FarMemory far;
   VirtualTime time;
+  std::vector<SimRank*> awaiting_launches;
+
+  // The rank that runs waits for its device, which may wait for other ranks: returns when one of
+  // them has launched something.
+  void await_launches(SimRank& rank);
+  void has_launched();
 
   // Ends the run for all ranks. Called by the rank that runs; the first ending counts.
   [[noreturn]] void end(Ending how, std::string why);
@@ -47,6 +53,7 @@ class SimRank final : public PlacedRank {
   // What the rank waits for while it is blocked.
   const Posting* awaited = nullptr;
   const SimGroup* awaited_group = nullptr;
+  bool awaits_launches = false;
 
   std::vector<Posting*> outstanding;  // its postings that were not waited for yet
   int postings = 0;                   // how many it made: their ids

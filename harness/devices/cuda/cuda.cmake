@@ -31,6 +31,12 @@ find_package(CUDAToolkit REQUIRED)
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp
      ${CMAKE_CURRENT_LIST_DIR}/real/*.cpp)
 list(FILTER sources EXCLUDE REGEX "(_test|/block_executor)\\.cpp$")
+find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+if(NCCL_INCLUDE)
+  list(FILTER sources EXCLUDE REGEX "/without_nccl\\.cpp$")
+else()
+  list(FILTER sources EXCLUDE REGEX "/(carrier|nccl|carrying|nccl_library)\\.cpp$")
+endif()
 set(stubs)
 foreach(source IN LISTS sources)
   # A file has one language: nvcc's includes the other's.
@@ -47,4 +53,7 @@ target_compile_options(cuda_device PRIVATE
 target_link_libraries(cuda_device PUBLIC run PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
 target_link_libraries(devices PUBLIC cuda_device)
 set_source_files_properties(harness/devices/cuda.cpp PROPERTIES
-  COMPILE_DEFINITIONS SHARDPROOF_HAS_CUDA)
+  COMPILE_DEFINITIONS "SHARDPROOF_HAS_CUDA;$<$<BOOL:${NCCL_INCLUDE}>:SHARDPROOF_HAS_NCCL>")
+if(NCCL_INCLUDE)
+  target_include_directories(cuda_device PRIVATE ${NCCL_INCLUDE})
+endif()

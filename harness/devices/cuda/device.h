@@ -6,6 +6,7 @@
 
 #include "harness/devices/cuda/kernels/elementwise.h"
 #include "harness/devices/cuda/kernels/softmax.h"
+#include "harness/devices/cuda/make_carrier.h"
 #include "harness/devices/cuda/queue.h"
 #include "harness/run/device.h"
 
@@ -16,6 +17,10 @@ class CudaDevice final : public Device {
   Meter& meter() override { return meter_; }
   Store* store() override { return &queue_; }
   void settle() override { queue_.settle(); }
+  void wait_with(std::function<void()> meanwhile) override {
+    queue_.wait_with(std::move(meanwhile));
+  }
+  std::unique_ptr<Carrier> make_carrier() override { return make_nccl_carrier(*this, queue_); }
 
   void gemm(const View& a, const View& b, const View& target, const Gemm& how) override;
 

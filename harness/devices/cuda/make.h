@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "harness/run/device.h"
 
@@ -11,9 +12,11 @@ namespace shardproof {
 namespace cuda {
 std::unique_ptr<Device> make_device();
 
-// Why a GPU cannot be used here, or an empty string. Asks in a child process: one that has asked
-// the driver itself cannot fork workers that compute.
+// Entries of DeviceEntry (run/world.h). The driver is asked in a child process.
 std::string why_unusable();
+std::string why_cannot_carry(int ranks);
+void choose_gpu(int number);
+std::vector<std::string> about();
 }  // namespace cuda
 
 namespace cuda_double {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 
+#include "harness/devices/cuda/kernels/memory.h"
 #include "harness/model/require.h"
 
 namespace shardproof::SHARDPROOF_SIDE {
@@ -13,6 +14,16 @@ namespace {
 // "Results reproducibility"), of the size that it recommends for Hopper.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 constexpr std::size_t kSmallest = 4096;
+
+// A failure of earlier work leaves the process without a usable GPU: another worker has to go on.
+template <class Work>
+void or_end(Work work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    fail_requirement(error.what(), std::source_location::current());
+  }
+}
 
 }  // namespace
 
@@ -33,6 +44,7 @@ Queue::Queue() {
 
 // The process is about to end: what fails now fails nobody.
 Queue::~Queue() {
+  meanwhile_ = nullptr;
   settle();
   for (Staging& staging : staging_) {
     cudaFreeHost(staging.data);
@@ -52,20 +64,32 @@ std::byte* Queue::acquire(std::size_t bytes) {
 
 void Queue::release(std::byte* data) { cudaFree(data); }
 
-// A failure of earlier work leaves the process without a usable GPU: another worker has to go on.
-void Queue::settle() noexcept {
-  try {
-    check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-  } catch (const std::exception& error) {
-    fail_requirement(error.what(), std::source_location::current());
-  }
+void Queue::settle() {
+  while (meanwhile_ && cudaStreamQuery(stream_) == cudaErrorNotReady) meanwhile_();
+  or_end([&] { check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); });
+  for (std::byte* data : outgrown_) cudaFree(data);
+  outgrown_.clear();
+}
+
+void Queue::await(cudaEvent_t event) {
+  while (meanwhile_ && cudaEventQuery(event) == cudaErrorNotReady) meanwhile_();
+  check_cuda(cudaEventSynchronize(event), "cudaEventSynchronize");
+}
+
+void Queue::prepare(std::byte* block, std::size_t bytes, std::uint64_t poison) {
+  const kernels::Prepare kernel{block, static_cast<Index>(bytes), poison};
+  launch(kernel.words(), kernel);
+}
+
+void Queue::inspect(const std::byte* block, std::size_t bytes, std::uint64_t number,
+                    BrokenGuards* broken) noexcept {
+  or_end([&] { launch(1, kernels::Inspect{block, static_cast<Index>(bytes), number, broken}); });
 }
 
 std::byte* Queue::scratch(std::size_t slot, std::size_t bytes) {
   Scratch& wanted = scratch_[slot];
   if (wanted.capacity >= bytes) return wanted.data;
-  settle();
-  check_cuda(cudaFree(wanted.data), "cudaFree");
+  if (wanted.data != nullptr) outgrown_.push_back(wanted.data);
   wanted = {};
   const std::size_t capacity = std::bit_ceil(std::max(bytes, kSmallest));
   void* data = nullptr;
@@ -77,7 +101,7 @@ std::byte* Queue::scratch(std::size_t slot, std::size_t bytes) {
 const Queue::Staging& Queue::stage(const void* values, std::size_t bytes) {
   Staging& staging = staging_[next_staging_];
   next_staging_ = (next_staging_ + 1) % staging_.size();
-  check_cuda(cudaEventSynchronize(staging.read), "cudaEventSynchronize");
+  await(staging.read);
   if (staging.capacity < bytes) {
     check_cuda(cudaFreeHost(staging.data), "cudaFreeHost");
     staging.data = nullptr;

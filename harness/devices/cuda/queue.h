@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <vector>
 
 #include "harness/devices/cuda/blas.h"
 #include "harness/devices/cuda/check.h"
@@ -23,7 +25,13 @@ class Queue final : public Store {
   // Tensors: memory that the GPU and the host see, in turns.
   std::byte* acquire(std::size_t bytes) override;
   void release(std::byte* data) override;
-  void settle() noexcept override;
+  void settle() override;
+  void prepare(std::byte* block, std::size_t bytes, std::uint64_t poison) override;
+  void inspect(const std::byte* block, std::size_t bytes, std::uint64_t number,
+               BrokenGuards* broken) noexcept override;
+
+  // Called over and over by whatever waits for the stream; may throw. Empty: nothing is.
+  void wait_with(std::function<void()> meanwhile) { meanwhile_ = std::move(meanwhile); }
 
   cudaStream_t stream() const { return stream_; }
   cublasHandle_t blas_handle() const { return blas_handle_; }
@@ -45,7 +53,7 @@ class Queue final : public Store {
   // Work memory of the GPU. What it holds is lost when the slot is asked for again.
   std::byte* scratch(std::size_t slot, std::size_t bytes);
 
-  static constexpr std::size_t kScratchSlots = 3;
+  static constexpr std::size_t kScratchSlots = 4;
 
  private:
   // Host memory that the GPU reads.
@@ -64,12 +72,17 @@ class Queue final : public Store {
   // What was launched last reads it.
   void mark_read(const Staging& staging);
 
+  // Returns when what stands before the event is done.
+  void await(cudaEvent_t event);
+
+  std::function<void()> meanwhile_;
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_handle_ = nullptr;
   std::byte* workspace_ = nullptr;
-  std::array<Staging, 2> staging_;
+  std::array<Staging, 8> staging_;  // so many launches ahead the host may go
   std::size_t next_staging_ = 0;
   std::array<Scratch, kScratchSlots> scratch_;
+  std::vector<std::byte*> outgrown_;  // scratch that work under way may still use
 };
 
 }  // namespace shardproof::SHARDPROOF_SIDE

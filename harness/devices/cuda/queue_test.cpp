@@ -70,26 +70,55 @@ TEST(Queue, ATensorIsPoisonedAfterTheWorkOfTheOneThatLayThere) {
   {
     const Tensor tensor = memory.allocate("", DType::kF32, {64});
     place = tensor.view().data;
+    device.settle();
+    EXPECT_EQ(Memory::first_written(tensor), -1);
     device.fill(tensor, 1);
     EXPECT_EQ(Memory::first_unwritten(tensor), 0) << "nobody has waited yet";
   }
   const Tensor again = memory.allocate("", DType::kF32, {64});
   ASSERT_EQ(again.view().data, place);
+  EXPECT_EQ(Memory::first_written(again), -1) << "still nobody: neither filled nor poisoned again";
   device.settle();
   EXPECT_EQ(Memory::first_written(again), -1);
 }
 
-TEST(Queue, WorkThatWritesBesideItsTensorIsFoundWhenThatDies) {
+TEST(Queue, WorkThatWritesBesideItsTensorIsFoundAfterThatDied) {
+  CudaDevice device;
+  Memory memory;
+  memory.lie_in(device.store());
+  for (Index length : {5, 64, 3}) {  // the next one lies where the last one did
+    const Tensor tensor = memory.allocate(length == 64 ? "short" : "", DType::kBf16, {length});
+    View longer = tensor.view();
+    if (length != 3) longer.shape[0] = length + 1;
+    device.fill(longer, 1);
+  }
+  const Tensor alive = memory.allocate("alive", DType::kF64, {3});
+  View before = alive.view();
+  before.data -= sizeof(double);
+  device.fill(before, 1);
+  const std::vector<std::string> want{"a work tensor [5]", "short", "alive"};
+  EXPECT_EQ(memory.broken_guards(), want);
+}
+
+TEST(Queue, WhatWasBrokenBeforeIsForgotten) {
   CudaDevice device;
   Memory memory;
   memory.lie_in(device.store());
   {
-    const Tensor tensor = memory.allocate("short", DType::kF32, {64});
+    const Tensor tensor = memory.allocate("short", DType::kF32, {4});
     View longer = tensor.view();
-    longer.shape[0] = 65;
+    longer.shape[0] = 5;
     device.fill(longer, 1);
   }
-  EXPECT_EQ(memory.broken_guards(), std::vector<std::string>{"short"});
+  memory.reset();
+  EXPECT_EQ(memory.broken_guards(), std::vector<std::string>{});
+  for (int i = 0; i < 100; ++i) {  // more than are named
+    const Tensor tensor = memory.allocate("short", DType::kF32, {4});
+    View longer = tensor.view();
+    longer.shape[0] = 5;
+    device.fill(longer, 1);
+  }
+  EXPECT_EQ(memory.broken_guards().size(), BrokenGuards::kMost);
 }
 
 TEST(Queue, AMatrixProductWaitsForNobodyAndComesInOrder) {
@@ -99,6 +128,7 @@ TEST(Queue, AMatrixProductWaitsForNobodyAndComesInOrder) {
   const Tensor a = memory.allocate("", DType::kF32, {2, 3});
   const Tensor b = memory.allocate("", DType::kF32, {3, 2});
   const Tensor c = memory.allocate("", DType::kF32, {2, 2});
+  device.settle();
   device.fill(a, 2), device.fill(b, 5);
   device.gemm(a, b, c, {});
   device.fill(a, 100);

@@ -49,13 +49,16 @@ struct MpiCollectives::Envelope {
 };
 
 void MpiCollectives::join(const MpiGroup& group, const CollectiveCall& call) {
-  run_.rank().settle();
+  Carrier* carrier = run_.rank().carrier.get();
+  if (carrier == nullptr) run_.rank().settle();
   const std::size_t event =
       run_.note(call.operation, group.axis, -1, 0, handed_in(call, group.position));
   const double began = run_.elapsed();
   run_.status().become(Activity::State::kWaiting);
   agree(group, call);
-  if (call.operation != "barrier") {
+  if (carrier != nullptr && call.operation != "barrier") {
+    carrier->collect(group.carried, call);
+  } else if (call.operation != "barrier") {
     exchange(group, call);
     if (is_reduction(call.operation)) {
       reduce(group, call);

@@ -1,13 +1,14 @@
 // MpiCollectives: collectives of one rank over MPI's own. First all members tell each other what
 // they are about to do, so that ranks that disagree are found; then MPI moves bytes; sums are made
-// here, in the order of the group, so that they are those of the simulated world bit for bit.
+// here, in the order of the group, so that they are those of the simulated world bit for bit. Where
+// the rank has a carrier, the devices do all that, in an order of their own.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
-#include "harness/worlds/collective_call.h"
+#include "harness/run/collective_call.h"
 #include "harness/worlds/mpi/groups.h"
 #include "harness/worlds/mpi/run.h"
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/run/carrier.h"
 #include "harness/worlds/mpi/call.h"
 
 namespace shardproof {
@@ -17,17 +18,24 @@ struct MpiGroup {
   std::vector<int> members;  // global ranks, by coordinate
   int position = 0;          // of this rank
   MPI_Comm communicator = MPI_COMM_NULL;
+  int carried = -1;  // the group's number for the rank's carrier, if it has one
 
   int size() const { return static_cast<int>(members.size()); }
 };
 
 class MpiGroups {
  public:
-  // `axis_index` tells groups of equal members apart, so that their messages never meet.
-  MpiGroup get(const std::string& axis, int axis_index, const std::vector<int>& members);
+  // `axis_index` tells groups of equal members apart, so that their messages never meet. `carrier`:
+  // the rank's, always the same; null: it has none.
+  MpiGroup get(const std::string& axis, int axis_index, const std::vector<int>& members,
+               Carrier* carrier);
 
  private:
-  std::map<std::pair<int, std::vector<int>>, MPI_Comm> made_;
+  struct Made {
+    MPI_Comm communicator = MPI_COMM_NULL;
+    int carried = -1;
+  };
+  std::map<std::pair<int, std::vector<int>>, Made> made_;
 };
 
 }  // namespace shardproof

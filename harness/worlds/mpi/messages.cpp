@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "harness/worlds/collective_call.h"
+#include "harness/run/collective_call.h"
 
 namespace shardproof {
 namespace {
@@ -50,8 +50,11 @@ Request MpiMessages::send(const MpiGroup& group, const View& data, int target, i
   const Header header{run_.number(), data.elements(), static_cast<int>(data.dtype),
                       static_cast<int>(run_.rank().log.phase)};
   std::memcpy(posting.message.data(), &header, sizeof header);
-  if (data.bytes() > 0)
+  if (carrier() != nullptr) {
+    carrier()->start(group.carried, data, target, true, posting.id);
+  } else if (data.bytes() > 0) {
     std::memcpy(posting.message.data() + sizeof header, data.data, data.bytes());
+  }
   // A send that is not buffered waits for its receiver, however small it is.
   const auto start = run_.schedule().send_is_buffered() ? MPI_Isend : MPI_Issend;
   check_mpi(start(posting.message.data(), byte_count(posting.message.size()), MPI_BYTE, target, tag,
@@ -61,7 +64,11 @@ Request MpiMessages::send(const MpiGroup& group, const View& data, int target, i
 
 Request MpiMessages::receive(const MpiGroup& group, const View& data, int source, int tag) {
   Posting& posting = post(group, data, source, tag, false);
-  Memory::poison(data);
+  if (carrier() != nullptr) {
+    carrier()->start(group.carried, data, source, false, posting.id);
+  } else {
+    Memory::poison(data);
+  }
   ++flows_[posting.flow].expected;
   check_mpi(MPI_Irecv(posting.message.data(), byte_count(posting.message.size()), MPI_BYTE, source,
                       tag, group.communicator, &posting.request));
@@ -71,7 +78,7 @@ Request MpiMessages::receive(const MpiGroup& group, const View& data, int source
 MpiMessages::Posting& MpiMessages::post(const MpiGroup& group, const View& data, int peer, int tag,
                                         bool sends) {
   if (tag < 0) throw std::invalid_argument(fmt::format("tag {} is below 0", tag));
-  run_.rank().settle();
+  if (carrier() == nullptr) run_.rank().settle();
   Posting& posting = outstanding_.emplace_back();
   posting.sends = sends;
   posting.id = posted_++;
@@ -80,7 +87,7 @@ MpiMessages::Posting& MpiMessages::post(const MpiGroup& group, const View& data,
   posting.where = place(group.axis, run_.rank().log.phase);
   posting.data = data;
   posting.in_tensor = run_.rank().memory.owns(data.data);
-  posting.message.resize(sizeof(Header) + data.bytes());
+  posting.message.resize(sizeof(Header) + (carrier() == nullptr ? data.bytes() : 0));
   posting.flow = flow_to(group.axis, posting.peer);
   check_overlap(posting);
   posting.event = run_.note(sends ? "send" : "receive", group.axis, posting.peer, tag,
@@ -119,6 +126,10 @@ void MpiMessages::check_idle(const View& data, std::string_view operation, bool 
   }
 }
 
+void MpiMessages::launch() {
+  if (carrier() != nullptr) carrier()->launch();
+}
+
 void MpiMessages::wait(Request& request) {
   const auto found = std::find_if(outstanding_.begin(), outstanding_.end(),
                                   [&](const Posting& each) { return each.id == request.id; });
@@ -126,7 +137,8 @@ void MpiMessages::wait(Request& request) {
     throw std::logic_error("wait for a request that is not outstanding");
   }
   request.id = -1;
-  run_.rank().settle();
+  launch();
+  if (carrier() == nullptr) run_.rank().settle();
   MPI_Status status{};
   run_.status().communicate(found->sends ? "send" : "receive", flows_[found->flow].axis,
                             run_.rank().log.phase, found->peer, found->tag);
@@ -147,6 +159,7 @@ void MpiMessages::finish_send(Posting& send) {
     report(send, fmt::format("{}: its tensor was freed before its wait returned", describe(send)));
     return;
   }
+  if (carrier() != nullptr) return carrier()->finish(send.id);
   const std::byte* held = send.message.data() + sizeof(Header);
   const std::size_t bytes = send.data.bytes();
   if (send.faulty || bytes == 0 || std::memcmp(held, send.data.data, bytes) == 0) return;
@@ -174,6 +187,7 @@ void MpiMessages::finish_receive(Posting& receive, const MPI_Status& status) {
                               receive.tag, receive.where,
                               size_text(receive.data.elements(), receive.data.dtype)));
   }
+  if (carrier() != nullptr) return carrier()->finish(receive.id);
   const Index written = receive.faulty ? -1 : Memory::first_written(receive.data);
   if (written >= 0) {
     report(receive, fmt::format("{}: element {} was written before its wait returned",

@@ -1,7 +1,8 @@
 // MpiMessages: one rank's point-to-point transfers. Each message carries what its sender thinks it
-// is, so that ranks that disagree are found. Data goes out from a copy and comes in through one:
-// the receive buffer stays poisoned until its wait returns, and a send buffer is compared with what
-// it held when its wait returns, as in the simulated world.
+// is, so that ranks that disagree are found. Where the rank has a carrier, that is all: the data
+// goes from device to device, and nobody looks at it in flight. Else data goes out from a copy and
+// comes in through one: the receive buffer stays poisoned until its wait returns, and a send buffer
+// is compared with what it held when its wait returns, as in the simulated world.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,7 @@ class MpiMessages {
 
   Request send(const MpiGroup& group, const View& data, int target, int tag);
   Request receive(const MpiGroup& group, const View& data, int source, int tag);
+  void launch();
   void wait(Request& request);
 
   // Notes a finding when a collective uses `data` while it is in flight.
@@ -49,6 +51,7 @@ class MpiMessages {
     std::vector<std::byte> message;  // header and payload
   };
 
+  Carrier* carrier() const { return run_.rank().carrier.get(); }
   Posting& post(const MpiGroup& group, const View& data, int peer, int tag, bool sends);
   std::size_t flow_to(const std::string& axis, int peer);
   std::string describe(const Posting& posting) const;

@@ -22,8 +22,9 @@ namespace {
 
 class RankProgram {
  public:
-  RankProgram(const RankTables& tables, RankStatus& status)
-      : tables_(tables), devices_(tables.devices), rank_(status.rank, status) {}
+  // `number`: the rank's among those of this host.
+  RankProgram(const RankTables& tables, RankStatus& status, int number)
+      : tables_(tables), devices_(tables.devices, number), rank_(status.rank, status) {}
 
   RankRecord run(const Order& order);
 
@@ -73,7 +74,11 @@ void RankProgram::run_case(const Case& value, const Order& order) {
   place_tensors(value, implementation);
   run_subject(implementation);
   // Others may wait for ever for a rank that failed: then the world ends them.
-  if (rank_.run.ending == Ending::kCompleted) rank_.meet_others();
+  if (rank_.run.ending == Ending::kCompleted) {
+    rank_.meet_others();
+  } else {
+    rank_.give_up_transfers();
+  }
 }
 
 void RankProgram::place_tensors(const Case& value, const Subject& subject) {
@@ -164,7 +169,8 @@ void limit_memory(int ranks) {
   setrlimit(RLIMIT_DATA, &limit);  // what it fills, not addresses
 }
 
-void join_world(RankStatus& status) {
+// Returns the rank's number among those of this host.
+int join_world(RankStatus& status) {
   int number = 0;
   int ranks = 0;
   check_mpi(MPI_Init(nullptr, nullptr));
@@ -174,6 +180,13 @@ void join_world(RankStatus& status) {
   status.ranks = ranks;
   status.rank = number;
   limit_memory(ranks);
+  MPI_Comm here = MPI_COMM_NULL;
+  int number_here = 0;
+  check_mpi(
+      MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, number, MPI_INFO_NULL, &here));
+  check_mpi(MPI_Comm_rank(here, &number_here));
+  check_mpi(MPI_Comm_free(&here));
+  return number_here;
 }
 
 }  // namespace
@@ -182,12 +195,12 @@ void run_rank_program(const RankTables& tables, const std::string& address,
                       const std::string& token) {
   RankStatus& status = RankStatus::make();
   const int ready = fork_watched_rank(address, token, status);
-  join_world(status);
+  const int number = join_world(status);
   const char byte = 1;
   if (write(ready, &byte, 1) != 1) _exit(1);
   Wire wire = connect_to(address);
   wire.send(Greeting{token, false, status.rank, status.ranks}.packed());
-  RankProgram program(tables, status);
+  RankProgram program(tables, status, number);
   for (std::string message; wire.receive(message);) {
     const bool sent = wire.send(program.run(Order::unpacked(message)).packed());
     status.become(Activity::State::kIdle);

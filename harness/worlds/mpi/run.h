@@ -19,6 +19,10 @@ struct Mismatch : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+struct Overdue : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 class MpiRun {
  public:
   MpiRun(RankStatus& status, PlacedRank& rank) : status_(status), rank_(rank) {}

@@ -24,6 +24,11 @@ bool launches_block() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
+std::uint64_t& progress() {
+  thread_local std::uint64_t count = 0;
+  return count;
+}
+
 cudaError_t allocate(void** data, std::size_t bytes) {
   const std::size_t total = bytes + kPage;
   void* start = mmap(nullptr, total, PROT_READ | PROT_WRITE,
@@ -38,27 +43,51 @@ cudaError_t allocate(void** data, std::size_t bytes) {
 
 class Stream {
  public:
-  void add(Work work) {
-    waiting_.push_back(std::move(work));
-    if (blocking_) finish(added());
+  void add(Work work, Ready ready) {
+    waiting_.push_back({std::move(work), std::move(ready)});
+    if (blocking_) reach(added());
   }
 
   std::uint64_t added() const { return done_ + waiting_.size(); }
 
-  // Does the first `count` pieces of work that were ever added.
-  void finish(std::uint64_t count) {
+  // Does what can be done of the first `count` pieces of work that were ever added; whether that
+  // was all. A stream that is asked by what it waits for itself has nothing more to offer.
+  bool reach(std::uint64_t count) {
+    if (done_ >= count) return true;
+    if (is_busy_) return false;
+    is_busy_ = true;
     while (done_ < count) {
-      const std::string fault = waiting_.front()(executor_);
+      const Piece& first = waiting_.front();
+      const std::uint64_t before = progress();
+      if (first.ready && !first.ready()) {
+        if (progress() != before) continue;  // somebody else got further: look again
+        break;
+      }
+      const std::string fault = first.work ? first.work(executor_) : std::string();
       if (!fault.empty()) fail_requirement("a kernel: " + fault, std::source_location::current());
       waiting_.pop_front();
       ++done_;
+      note_progress();
     }
+    is_busy_ = false;
+    return done_ >= count;
+  }
+
+  void finish(std::uint64_t count) {
+    if (reach(count)) return;
+    fail_requirement("a stream waits for ever for another one", std::source_location::current());
   }
 
  private:
+  struct Piece {
+    Work work;
+    Ready ready;
+  };
+
   const bool blocking_ = launches_block();
-  std::deque<Work> waiting_;
+  std::deque<Piece> waiting_;
   std::uint64_t done_ = 0;
+  bool is_busy_ = false;
   BlockExecutor executor_;
 };
 
@@ -77,6 +106,8 @@ const char* cudaGetErrorName(cudaError_t code) {
       return "cudaErrorMemoryAllocation";
     case cudaErrorInvalidResourceHandle:
       return "cudaErrorInvalidResourceHandle";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
   }
   return "unrecognized error code";
 }
@@ -91,6 +122,8 @@ const char* cudaGetErrorString(cudaError_t code) {
       return "out of memory";
     case cudaErrorInvalidResourceHandle:
       return "invalid resource handle";
+    case cudaErrorNotReady:
+      return "device not ready";
   }
   return "unrecognized error code";
 }
@@ -101,10 +134,10 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return cudaSuccess;
 }
 
-// As the real one: what was asked for is still done.
+// As the real one: what was asked for is still done, where it can be.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  stream->finish(stream->added());
+  stream->reach(stream->added());
   delete stream;
   return cudaSuccess;
 }
@@ -113,6 +146,18 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   stream->finish(stream->added());
   return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  return stream->reach(stream->added()) ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  if (stream == nullptr || event == nullptr) return cudaErrorInvalidResourceHandle;
+  if (flags != 0) return cudaErrorInvalidValue;
+  if (event->stream == nullptr) return cudaSuccess;
+  return enqueue_when(stream, [at = *event] { return at.stream->reach(at.count); });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
@@ -137,6 +182,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (event == nullptr) return cudaErrorInvalidResourceHandle;
   if (event->stream != nullptr) event->stream->finish(event->count);
   return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (event == nullptr) return cudaErrorInvalidResourceHandle;
+  const bool done = event->stream == nullptr || event->stream->reach(event->count);
+  return done ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
@@ -165,8 +216,20 @@ cudaError_t cudaFreeHost(void* data) { return cudaFree(data); }
 
 cudaError_t enqueue(cudaStream_t stream, Work work) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  stream->add(std::move(work));
+  stream->add(std::move(work), {});
   return cudaSuccess;
 }
+
+cudaError_t enqueue_when(cudaStream_t stream, Ready ready) {
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  stream->add({}, std::move(ready));
+  return cudaSuccess;
+}
+
+std::uint64_t asked_of(cudaStream_t stream) { return stream->added(); }
+
+void note_progress() { ++progress(); }
+
+bool reaches(cudaStream_t stream, std::uint64_t count) { return stream->reach(count); }
 
 }  // namespace shardproof::cuda_double

@@ -74,6 +74,49 @@ TEST(RuntimeDouble, StreamsDoNotWaitForEachOther) {
   EXPECT_EQ(first[0], 0);
 }
 
+TEST(RuntimeDouble, AStreamWaitsForAnEventAsItStoodWhenItWasAskedTo) {
+  TestStream one, other;
+  int numbers[5] = {};
+  int first[5] = {};
+  int second[5] = {};
+  int third[5] = {};
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(other.stream, event, 0), cudaSuccess) << "never recorded";
+  ASSERT_EQ(launch(one.stream, 5, AddOne{numbers, first}), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event, one.stream), cudaSuccess);
+  ASSERT_EQ(launch(one.stream, 5, AddOne{first, second}), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(other.stream, event, 0), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event, one.stream), cudaSuccess);
+  ASSERT_EQ(launch(other.stream, 5, AddOne{first, third}), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(other.stream), cudaSuccess);
+  EXPECT_EQ(third[0], 2);
+  EXPECT_EQ(second[0], 0) << "nobody waits for that";
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+}
+
+TEST(RuntimeDouble, WhoAsksWhetherItIsDoneGetsWhatCanBeDone) {
+  TestStream queue;
+  int numbers[5] = {};
+  int first[5] = {};
+  int second[5] = {};
+  bool may_go = false;
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+  ASSERT_EQ(launch(queue.stream, 5, AddOne{numbers, first}), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event, queue.stream), cudaSuccess);
+  ASSERT_EQ(enqueue_when(queue.stream, [&] { return may_go; }), cudaSuccess);
+  ASSERT_EQ(launch(queue.stream, 5, AddOne{first, second}), cudaSuccess);
+  EXPECT_EQ(cudaStreamQuery(queue.stream), cudaErrorNotReady);
+  EXPECT_EQ(first[0], 1);
+  EXPECT_EQ(second[0], 0);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
+  may_go = true;
+  EXPECT_EQ(cudaStreamQuery(queue.stream), cudaSuccess);
+  EXPECT_EQ(second[0], 2);
+  EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+}
+
 TEST(RuntimeDouble, CudaLaunchBlockingMakesALaunchWait) {
   setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
   TestStream queue;

@@ -1,20 +1,14 @@
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <string>
 
 #include "harness/devices/cuda/blas.h"
 #include "harness/devices/cuda/make.h"
+#include "harness/devices/cuda/real/ask.h"
 #include "harness/model/require.h"
 
 namespace shardproof::cuda {
 namespace {
 
 constexpr int kOldestArchitecture = 8;  // of the code that is built
-
-std::string version(int number) {
-  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
-}
 
 std::string why_without_driver() {
   int driver = 0;
@@ -23,7 +17,8 @@ std::string why_without_driver() {
   cudaRuntimeGetVersion(&runtime);
   if (driver == 0) return "no NVIDIA driver (libcuda.so.1)";
   if (driver / 1000 < runtime / 1000) {
-    return "the driver is for CUDA " + version(driver) + ", the program for " + version(runtime);
+    return "the driver is for CUDA " + cuda_version(driver) + ", the program for " +
+           cuda_version(runtime);
   }
   return {};
 }
@@ -51,35 +46,11 @@ std::string why_not() {
   return {};
 }
 
-void write_all(int pipe, const std::string& text) {
-  for (std::size_t sent = 0; sent < text.size();) {
-    const ssize_t more = write(pipe, text.data() + sent, text.size() - sent);
-    if (more <= 0) return;
-    sent += static_cast<std::size_t>(more);
-  }
-}
-
 }  // namespace
 
 std::string why_unusable() {
-  int ends[2];
-  if (pipe(ends) != 0) return "no pipe to ask the driver through";
-  const pid_t child = fork();
-  if (child == 0) {
-    write_all(ends[1], why_not());
-    _exit(0);
-  }
-  close(ends[1]);
-  std::string why;
-  char piece[256];
-  for (ssize_t got = 1; (got = read(ends[0], piece, sizeof piece)) > 0;) {
-    why.append(piece, static_cast<std::size_t>(got));
-  }
-  close(ends[0]);
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child) return "no process to ask the driver in";
-  if (!WIFEXITED(status)) return "the driver ends a process that asks for a GPU";
-  return why;
+  const Answer answer = ask_in_child(&why_not);
+  return answer.trouble.empty() ? answer.text : answer.trouble;
 }
 
 }  // namespace shardproof::cuda

@@ -1,4 +1,4 @@
-#include "harness/worlds/collective_call.h"
+#include "harness/run/collective_call.h"
 
 #include <fmt/format.h>
 

@@ -13,10 +13,10 @@ namespace shardproof {
 // `data` is what the operation's signature calls data or mine.
 struct CollectiveCall {
   std::string_view operation;  // as the trace names it; static storage
-  View data;
-  std::span<const View> parts;     // all_gather, reduce_scatter: parts; all_to_all: sent
-  std::span<const View> received;  // all_to_all
-  int root = -1;                   // broadcast
+  View data = {};
+  std::span<const View> parts = {};     // all_gather, reduce_scatter: parts; all_to_all: sent
+  std::span<const View> received = {};  // all_to_all
+  int root = -1;                        // broadcast
 };
 
 bool is_all_reduce(std::string_view operation);
