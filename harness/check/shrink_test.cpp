@@ -106,7 +106,7 @@ TEST(Shrink, MeetsWhereALayoutOrRanksWouldDo) {
         return c.problem.kv >= 2 && cut;
       },
       "toy heads=1 q=1 kv=2 dim=1 mask=none dtype=f32 data=normal seed=0 | right world=sim "
-      "device=cpu mesh=tp:1,cp:2");
+      "device=cpu mesh=tp:1,cp:1 layout=zigzag");
 }
 
 TEST(Shrink, MeetsWhereLuckOrAChoiceWouldDo) {

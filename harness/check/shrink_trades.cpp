@@ -55,6 +55,7 @@ bool keep_product(Smallest& s, const Field& a, const Field& b) {
 // Whether `b` one further from its simplest value may stand for `a`.
 bool may_replace(const Smallest& s, const Field& a, const Field& b, bool only_trait) {
   constexpr Index kLong = 64;  // extents drawn so long count tokens, hidden units or words
+  if (is_axis(a) && b.name == "layout") return s.is_simplest(b);
   if (is_axis(b) && &a != &b && (is_axis(a) || a.name == "layout")) return true;
   if (!s.is_trait(a)) return false;
   if (!s.is_simplest(b)) return is_axis(b);

@@ -9,8 +9,8 @@ namespace shardproof {
 // Two sizes: the same difference, multiple, sum or product, or the later of two that would do.
 bool trade_sizes(Smallest& smallest);
 
-// Something else in place of a choice: another one, an extent of two, ranks in place of a layout,
-// or another value that makes do with smaller extents.
+// Something else in place of a choice: another one, an extent of two, a layout in place of ranks
+// or ranks in place of a layout, or another value that makes do with smaller extents.
 bool trade_choices(Smallest& smallest);
 
 }  // namespace shardproof

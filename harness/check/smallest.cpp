@@ -43,21 +43,22 @@ Index Smallest::ceiling(const Field& field) const {
   return ceilings_[static_cast<std::size_t>(at)];
 }
 
-// Choices count before sizes, and the last of them first: two keys are simpler than dropout, a
-// mask is simpler than rotary positions.
+// Choices of the problem count before sizes, and the last of them first: two keys are simpler than
+// dropout, a bias is simpler than rotary positions. A layout counts less than ranks.
 Smallest::Cost Smallest::cost(const Case& value) const {
   constexpr Index kOff = 8;    // what it is worth to bring a field to its simplest value
   constexpr Index kMask = 2;   // and a mask, which makes one token unlike another, more so
   constexpr Index kLuck = 16;  // and data or a schedule that only luck can draw
   Cost result;
-  std::vector<Index> sizes;
+  std::vector<Index> sizes, places;
   for (const Field* field : fields_) {
     const Index away = std::abs(field->get(value, vocabulary_) - field->simplest);
     result.distance += away == 0 ? 0 : kOff + away + (field->name == "mask" ? kMask : 0);
-    (is_size(*field) ? sizes : result.values).push_back(away);
+    (is_size(*field) ? sizes : field->placement ? places : result.values).push_back(away);
   }
   std::reverse(result.values.begin(), result.values.end());
   result.values.insert(result.values.end(), sizes.begin(), sizes.end());
+  result.values.insert(result.values.end(), places.begin(), places.end());
   for (std::uint64_t seed : {value.problem.seed, value.placement.schedule}) {
     result.distance += seed < kSeeds ? 0 : kLuck;
   }
