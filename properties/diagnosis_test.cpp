@@ -46,7 +46,7 @@ class Diagnoses : public testing::Test {
   // The diagnosis of the known fault's case, among the subjects of the table.
   std::string diagnosis(const Known& known) {
     CaseEvaluator evaluator(tables_, tables_.properties, nullptr, nullptr);
-    evaluator.start();
+    evaluator.start({});
     const Item item{.text = fmt::format("{} | {} world=sim device=cpu mesh={} schedule=1",
                                         known.problem, known.mutant, known.mesh),
                     .property = std::string(known.property),
