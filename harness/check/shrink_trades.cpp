@@ -6,11 +6,14 @@
 namespace shardproof {
 namespace {
 
+bool are_peers(const Smallest& s, const Field& a, const Field& b) {
+  return a.minimum == b.minimum && a.key != b.key && !a.placement && !b.placement &&
+         s.largest(a) == s.largest(b);
+}
+
 // Of two fields of the same kind that would do, the later one is kept, so that results agree.
 bool move_to_peer(Smallest& s, const Field& a, const Field& b) {
-  const bool peers = a.minimum == b.minimum && a.key != b.key && !a.placement && !b.placement &&
-                     s.largest(a) == s.largest(b);
-  return peers && &a < &b && s.change({{&a, b.simplest}, {&b, s.get(a)}});
+  return &a < &b && s.change({{&a, b.simplest}, {&b, s.get(a)}});
 }
 
 bool keep_difference(Smallest& s, const Field& a, const Field& b) {
@@ -26,6 +29,9 @@ bool keep_difference(Smallest& s, const Field& a, const Field& b) {
 bool keep_multiple(Smallest& s, const Field& a, const Field& b) {
   if (s.get(b) <= 1 || s.get(a) % s.get(b) != 0) return false;
   const Index multiple = s.get(a) / s.get(b);
+  for (Index times : {multiple / 2, multiple - 1}) {
+    if (times > 0 && s.change({{&a, times * s.get(b)}})) return true;
+  }
   for (Index to : {b.simplest, s.get(b) / 2, s.get(b) - 1}) {
     if (to > 0 && s.change({{&a, multiple * to}, {&b, to}})) return true;
   }
@@ -79,7 +85,8 @@ bool trade_sizes(Smallest& s) {
   for (const Field* a : s.off_simplest()) {
     for (const Field* b : s.fields()) {
       if (a == b || !s.is_size(*a) || !s.is_size(*b)) continue;
-      if (s.is_simplest(*b) ? move_to_peer(s, *a, *b)
+      const bool peers = are_peers(s, *a, *b);
+      if (s.is_simplest(*b) ? peers && (move_to_peer(s, *a, *b) || keep_product(s, *a, *b))
                             : keep_difference(s, *a, *b) || keep_multiple(s, *a, *b) ||
                                   keep_sum(s, *a, *b) || keep_product(s, *a, *b)) {
         return true;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <regex>
 #include <thread>
 
 #include "harness/worlds/mpi/mpi_fixture_test.h"
@@ -45,7 +46,7 @@ bool nothing_is_left(const std::set<std::string>& before) {
 }
 
 TEST(MpiProgram, SaysThatTheWorldIsUsable) {
-  EXPECT_TRUE(run_program("doctor").says("mpi        usable"));
+  EXPECT_TRUE(std::regex_search(run_program("doctor").output, std::regex("mpi +usable")));
   EXPECT_TRUE(run_program("list worlds").says("each rank a process"));
 }
 
