@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/check/explain.h"
 #include "harness/check/shrink.h"
 #include "harness/check/worker_process.h"
@@ -40,7 +42,11 @@ Failure Investigator::investigate(const Judged& judged) {
   failure.origin = judged.origin;
   failure.found = failure.shrunk = to_text(judged.value);
 
-  starts_fast_ = judged.value.placement.world == tables_.worlds.front().name;
+  // Ranks that are processes take long to start, and so do interpreters that plugins bring.
+  const auto& plugged = tables_.plugged;
+  const Subject& subject = *tables_.subject(failure.subject);
+  starts_fast_ = judged.value.placement.world == tables_.worlds.front().name &&
+                 std::find(plugged.begin(), plugged.end(), &subject) == plugged.end();
   limits_ = options_.limits;
   if (failed.verdict.kind == VerdictKind::kTimedOut) limits_.case_seconds /= 5;
   const std::int64_t deadline = now_ns() + static_cast<std::int64_t>(1e9 * options_.shrink_seconds);
@@ -55,7 +61,6 @@ Failure Investigator::investigate(const Judged& judged) {
   if (failure.is_repeatable) {
     failure.diagnosis =
         evaluate({.text = failure.found, .property = property, .all_numbers = true}).diagnosis;
-    const Subject& subject = *tables_.subject(failure.subject);
     const Shrunk shrunk = shrink(judged.value, subject, tables_.vocabulary(), still_fails);
     failure.evaluations = shrunk.evaluations;
     failure.is_minimal = shrunk.is_minimal && !out_of_time();
