@@ -1,29 +1,14 @@
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <string>
 
 #include "harness/devices/cuda/nccl.h"
 #include "harness/devices/cuda/real/ask.h"
-#include "harness/model/require.h"
+#include "harness/devices/cuda/real/library.h"
 
 namespace shardproof::cuda {
 namespace {
 
 constexpr int kSharesGpus = 23000;  // the first version in which ranks may share a GPU
-
-void* open_library() {
-  const std::string name = "libnccl.so." + std::to_string(NCCL_MAJOR);
-  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw Error("NCCL cannot be loaded: " + std::string(dlerror()));
-  return library;
-}
-
-template <class Function>
-void find(void* library, const char* symbol, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, symbol));
-  if (function == nullptr) throw Error("NCCL has no function " + std::string(symbol));
-}
 
 int version_of(const Nccl& functions) {
   int version = 0;
@@ -33,24 +18,24 @@ int version_of(const Nccl& functions) {
 
 // What makes ranks share a GPU is read when a communicator is made.
 Nccl load() {
-  void* library = open_library();
+  const Library library("NCCL", "libnccl.so." + std::to_string(NCCL_MAJOR));
   Nccl functions{};
-  find(library, "ncclGetVersion", functions.get_version);
-  find(library, "ncclGetErrorString", functions.get_error_string);
-  find(library, "ncclGetUniqueId", functions.get_unique_id);
-  find(library, "ncclCommInitRank", functions.comm_init_rank);
-  find(library, "ncclCommDestroy", functions.comm_destroy);
-  find(library, "ncclCommAbort", functions.comm_abort);
-  find(library, "ncclCommGetAsyncError", functions.comm_get_async_error);
-  find(library, "ncclGroupStart", functions.group_start);
-  find(library, "ncclGroupEnd", functions.group_end);
-  find(library, "ncclSend", functions.send);
-  find(library, "ncclRecv", functions.receive);
-  find(library, "ncclAllReduce", functions.all_reduce);
-  find(library, "ncclReduce", functions.reduce);
-  find(library, "ncclReduceScatter", functions.reduce_scatter);
-  find(library, "ncclAllGather", functions.all_gather);
-  find(library, "ncclBroadcast", functions.broadcast);
+  library.find("ncclGetVersion", functions.get_version);
+  library.find("ncclGetErrorString", functions.get_error_string);
+  library.find("ncclGetUniqueId", functions.get_unique_id);
+  library.find("ncclCommInitRank", functions.comm_init_rank);
+  library.find("ncclCommDestroy", functions.comm_destroy);
+  library.find("ncclCommAbort", functions.comm_abort);
+  library.find("ncclCommGetAsyncError", functions.comm_get_async_error);
+  library.find("ncclGroupStart", functions.group_start);
+  library.find("ncclGroupEnd", functions.group_end);
+  library.find("ncclSend", functions.send);
+  library.find("ncclRecv", functions.receive);
+  library.find("ncclAllReduce", functions.all_reduce);
+  library.find("ncclReduce", functions.reduce);
+  library.find("ncclReduceScatter", functions.reduce_scatter);
+  library.find("ncclAllGather", functions.all_gather);
+  library.find("ncclBroadcast", functions.broadcast);
   if (version_of(functions) >= kSharesGpus) setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
   return functions;
 }
