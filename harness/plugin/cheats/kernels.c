@@ -1,11 +1,15 @@
 // Kernels that do not do what they say: what plugin_test.cpp demands that campaigns find. The first
-// is honest: the others are that one with something done to it.
+// is honest, the one of tiny.c: the others are that one with something done to it.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cheats.h"
+
+#define shardproof_plugin_v1 tiny_plugin  // this library has a table of its own
+#include "../examples/tiny.c"
+#undef shardproof_plugin_v1
 
 static float* data(const DLTensor* tensor) {
   return (float*)((char*)tensor->data + tensor->byte_offset);
@@ -15,37 +19,6 @@ static size_t bytes(const DLTensor* tensor) {
   size_t count = sizeof(float);
   for (int d = 0; d < tensor->ndim; ++d) count *= (size_t)tensor->shape[d];
   return count;
-}
-
-static const char* honest(const shardproof_attention* a) {
-  const int64_t n = a->q.shape[1], heads = a->q.shape[2], dim = a->q.shape[3];
-  const int64_t m = a->k.shape[1], kv_heads = a->k.shape[2], dim_v = a->v.shape[3];
-  const float *q = data(&a->q), *k = data(&a->k), *v = data(&a->v);
-  float *out = data(&a->out), *lse = data(&a->lse);
-  for (int64_t b = 0; b < a->q.shape[0]; ++b)
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t h = 0; h < heads; ++h) {
-        const int64_t row = (b * n + i) * heads + h, g = h * kv_heads / heads;
-        float most = -INFINITY, sum = 0;
-        for (int64_t d = 0; d < dim_v; ++d) out[row * dim_v + d] = 0;
-        for (int64_t j = 0; j < m; ++j) {
-          const int64_t key = (b * m + j) * kv_heads + g;
-          if (!a->visible[(b * n + i) * m + j]) continue;
-          float z = 0;
-          for (int64_t d = 0; d < dim; ++d) z += q[row * dim + d] * k[key * dim + d];
-          z *= (float)a->scale;
-          const float top = z < most ? most : z;
-          const float shrink = most == top ? 1 : expf(most - top), p = expf(z - top);
-          sum = sum * shrink + p;
-          for (int64_t d = 0; d < dim_v; ++d)
-            out[row * dim_v + d] = out[row * dim_v + d] * shrink + p * v[key * dim_v + d];
-          most = top;
-        }
-        for (int64_t d = 0; d < dim_v; ++d)
-          if (sum != 0) out[row * dim_v + d] /= sum;
-        lse[(b * heads + h) * n + i] = most + logf(sum);
-      }
-  return NULL;
 }
 
 static const char* ghost(const shardproof_attention* a) {
@@ -83,7 +56,7 @@ static const char* last_answer(const shardproof_attention* a) {
     memcpy(data(&a->lse), before.lse_answer, before.lse_bytes);
     return NULL;
   }
-  honest(a);
+  forward(a);
   remember(a);
   return NULL;
 }
@@ -96,7 +69,7 @@ static void write_late(void) {
 }
 static const char* late(const shardproof_attention* a) {
   write_late();
-  honest(a);
+  forward(a);
   remember(a);
   return zeros(a);
 }
@@ -107,25 +80,25 @@ static const char* late_backward(const shardproof_attention* a) {
 }
 
 static const char* outside(const shardproof_attention* a) {
-  honest(a);
+  forward(a);
   data(&a->out)[bytes(&a->out) / sizeof(float)] = 1;
   return NULL;
 }
 
 static const char* inputs(const shardproof_attention* a) {
-  honest(a);
+  forward(a);
   data(&a->q)[0] = 1;
   return NULL;
 }
 
 static const char* known_shapes(const shardproof_attention* a) {
-  return a->q.shape[1] <= 16 && a->q.shape[3] <= 16 ? honest(a) : zeros(a);
+  return a->q.shape[1] <= 16 && a->q.shape[3] <= 16 ? forward(a) : zeros(a);
 }
 
 // A quarter of the calls is wrong.
 static const char* now_and_then(const shardproof_attention* a) {
   static int calls;
-  return ++calls % 4 == 0 ? zeros(a) : honest(a);
+  return ++calls % 4 == 0 ? zeros(a) : forward(a);
 }
 
 static const char* complains(const shardproof_attention* a) {
@@ -149,18 +122,14 @@ static const char* hangs(const shardproof_attention* a) {
   return NULL;
 }
 
-static void tiles_of_one_key(const shardproof_problem* problem, shardproof_contract* promised) {
-  promised->rescales = (int)problem->keys;
-}
-
 #define KERNEL(title, function)                                                   \
   {                                                                               \
     .name = title, .op = "attention", .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32), \
-    .contract = tiles_of_one_key, .attention_forward = function                   \
+    .contract = contract, .attention_forward = function                           \
   }
 
 const shardproof_subject kernel_cheats[] = {
-    KERNEL("honest", honest),
+    KERNEL("honest", forward),
     {.name = "ghost",
      .op = "attention",
      .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32),
@@ -171,7 +140,7 @@ const shardproof_subject kernel_cheats[] = {
     {.name = "late",
      .op = "attention",
      .dtypes = SHARDPROOF_DTYPE(SHARDPROOF_F32),
-     .contract = tiles_of_one_key,
+     .contract = contract,
      .attention_forward = late,
      .attention_backward = late_backward},
     KERNEL("outside", outside),
